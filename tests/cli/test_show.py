@@ -13,8 +13,8 @@ from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.events.work import VerdictGiven
 from holdfast.core.messages.schema import UserMessage
+from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.owner import owner_of
 from tests.cli.program import Program

@@ -16,8 +16,8 @@ from holdfast.core.events.conversation import ConversationDetached
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import Conversations, TurnResult
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.commands.programs.report import Reporter, submit_report
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.report import Reporter, submit_report
 from holdfast.engine.workspace.effects import fence
 from holdfast.leaf.process.identity import ProcessIdentity, identify
 from holdfast.store.files.layout import run_folder

@@ -1,1 +1,1 @@
-"""The engine combines the other packages and serves the surfaces above it."""
+"""The engine combines the other packages. Public are `home`, `queries` and `commands`; all else is private."""

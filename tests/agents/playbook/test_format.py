@@ -172,7 +172,7 @@ def test_the_command_checks_a_script_and_explains_itself(tmp_path: os.PathLike[s
     assert json.loads(_holdfast("agent", "playbook", "--schema").stdout) == schema()
 
 
-@pytest.mark.parametrize("module", ["holdfast.agents.playbook.program", "holdfast.engine.session.session"])
+@pytest.mark.parametrize("module", ["holdfast.engine.commands.programs.playbook", "holdfast.engine.session.session"])
 def test_neither_agent_nor_runner_loads_a_protocol_sdk(module: str) -> None:
     code = f"import sys, {module}; print({{'acp', 'mcp', 'pydantic'}} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

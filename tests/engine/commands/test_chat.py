@@ -35,10 +35,10 @@ from holdfast.engine.commands.chat import (
     set_option,
 )
 from holdfast.engine.commands.create import RunRequest
+from holdfast.engine.commands.send import send
 from holdfast.engine.commands.start_chat import start_chat
 from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
 from holdfast.engine.queries.conversations import ConversationStatus, conversations_of
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.wait import wait_until_free

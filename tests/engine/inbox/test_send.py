@@ -12,13 +12,13 @@ SEND = """
 import asyncio, sys
 from holdfast.core.messages.schema import UserMessage
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
+from holdfast.engine.commands.send import send
 asyncio.run(send(Home(sys.argv[1]), sys.argv[2], UserMessage("hello")))
 """
 REPORT = """
 import asyncio, sys
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.report import Reporter, submit_report
+from holdfast.engine.commands.programs.report import Reporter, submit_report
 reporter = Reporter(Home(sys.argv[1]), sys.argv[2], "worker", "w1")
 asyncio.run(submit_report(reporter, "report_progress", {"text": "half of it"}))
 """

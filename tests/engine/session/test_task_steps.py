@@ -10,8 +10,8 @@ from holdfast.core.events.work import MergeConflicted
 from holdfast.core.messages.schema import UserMessage
 from holdfast.core.state import BranchStatus, TaskStage, TaskStatus
 from holdfast.core.work.names import worktree_names
+from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
 from tests.support.projects import write
 from tests.support.sessions import RunHome, SessionParts, open_parts
 

@@ -4,7 +4,7 @@ import json
 import sys
 
 from holdfast.app.text.screen import paint, pluralize, printable
-from holdfast.engine.workspace.publish import PublishedBranch
+from holdfast.engine.commands.publish import PublishedBranch
 
 
 def print_published(verb: str, published: PublishedBranch, *, as_json: bool) -> None:

@@ -23,11 +23,11 @@ from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_to_answer
 from holdfast.engine.commands.answer import raise_if_answered, send_answer
 from holdfast.engine.commands.detach import resume_options, start_detached
+from holdfast.engine.commands.send import send
 from holdfast.engine.commands.stop import stop_run
-from holdfast.engine.config.of_run import on_issue_setting
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
 from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.run_settings import on_issue_setting
 from holdfast.leaf.errors import BadInput, NothingToDo, RunOwned
 
 _DENY_PROMPTS = {

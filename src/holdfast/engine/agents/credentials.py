@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from holdfast.agents.registry import AgentDefinition, find_agent, withheld_secrets
 from holdfast.core.conversation.auth_errors import SecretVariables, authentication_advice, is_auth_error
-from holdfast.engine.config.files import user_file_path
+from holdfast.engine.home import Home
 
 _MAX_STDERR_BYTES = 4_000  # of an agent's stderr that are searched
 _PLAYBOOK_PREFIX = "playbook:"  # needs no login, and has no table in the config
@@ -23,7 +23,7 @@ def auth_advice(
         passed=[variable for variable in entry.secrets if os.environ.get(variable)],
         unset=[variable for variable in entry.secrets if not os.environ.get(variable)],
     )
-    return f". {authentication_advice(name, variables, user_file_path())}"
+    return f". {authentication_advice(name, variables, Home().config_file)}"
 
 
 def _is_about(variable: str, agent: str) -> bool:

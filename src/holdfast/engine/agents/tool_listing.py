@@ -15,7 +15,7 @@ from holdfast.leaf.files.watch import Watcher
 _HEAD_BYTES = 4_096  # the list is requested before any report is made
 
 
-def tell_listed(path: str) -> None:
+def announce_tools(path: str) -> None:
     """Record the listing, for the server. If that fails, the first prompt waits for the timeout instead."""
     with suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

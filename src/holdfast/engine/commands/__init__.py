@@ -1,1 +1,1 @@
-"""Acting on runs from outside: create, supervise, answer, publish, archive, repair. Part of the public API."""
+"""The public API, part two: functions that change something. Each takes a `Home`; none starts an event loop."""

@@ -19,7 +19,7 @@ from holdfast.core.summary.needs import Need
 from holdfast.core.work.workflow import Workflow
 from holdfast.engine.home import Home
 from holdfast.engine.inbox.answers import decode_answer
-from holdfast.engine.inbox.send import user_name
+from holdfast.engine.inbox.deliver import user_name
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import AlreadyAnswered, BadInput, StorageFailed
 from holdfast.store.base import Message

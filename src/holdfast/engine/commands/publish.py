@@ -13,6 +13,8 @@ from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.effects import MergeInto
 from holdfast.leaf.errors import BadInput
 
+__all__ = ["PublishedBranch", "PullRequestOptions", "merge_run", "open_pull_request_for_run", "push_run"]
+
 
 async def merge_run(home: Home, run_id: str, into: str | None = None) -> PublishedBranch:
     """Merge the run's branch into a branch of the user: the one the run started from, unless `into` names another."""

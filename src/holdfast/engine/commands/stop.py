@@ -3,8 +3,8 @@
 import asyncio
 
 from holdfast.core.messages.schema import StopRequest
+from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
 from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import NothingToDo, TimedOut
 

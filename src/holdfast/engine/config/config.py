@@ -112,10 +112,11 @@ def load_config(
 
     Flags use dotted names.
     """
-    user, project = config_files.user_file_path(), None if folder is None else config_files.project_file_path(folder)
+    home = home or Home()
+    user, project = home.config_file, None if folder is None else config_files.project_file_path(folder)
     layers = [_layer_from_file("user", _read_user_file(user))]
     document = None if project is None else config_files.read_config(project)
-    trusted = document is not None and config_files.is_trusted(home or Home(), document)
+    trusted = document is not None and config_files.is_trusted(home, document)
     ignored: tuple[IgnoredSetting, ...] = ()
     if document is not None:
         layer = _layer_from_file("project", document)
@@ -141,9 +142,9 @@ def load_config(
 
 def find_config_files(folder: str, home: Home | None = None) -> ConfigFiles:
     """Return where a folder's settings are read from. The files need not be valid."""
-    project = config_files.project_file_path(folder)
-    trusted = project is not None and config_files.is_trusted_now(home or Home(), project)
-    return ConfigFiles(config_files.user_file_path(), project, trusted)
+    home, project = home or Home(), config_files.project_file_path(folder)
+    trusted = project is not None and config_files.is_trusted_now(home, project)
+    return ConfigFiles(home.config_file, project, trusted)
 
 
 def load_config_here(home: Home | None = None) -> Config:
@@ -156,17 +157,17 @@ def load_config_here(home: Home | None = None) -> Config:
 
 def trust_project(folder: str, home: Home | None = None) -> tuple[str, dict[str, SettingValue]]:
     """Trust the current content of a project file. Returns the file and the settings that this enables."""
-    file = config_files.project_file_path(folder)
+    home, file = home or Home(), config_files.project_file_path(folder)
     document = None if file is None else config_files.read_config(file)
     if document is None:
         raise NothingToDo(f"nothing to trust: there is no {file or f'repository at {folder}'}")
     user, project = (
-        _layer_from_file("user", _read_user_file(config_files.user_file_path())),
+        _layer_from_file("user", _read_user_file(home.config_file)),
         _layer_from_file("project", document),
     )
     guarded = split_by_trust(project.table, _merge_layers([user])).guarded
     _merge_layers([user, project])  # what is wrong cannot be trusted
-    config_files.record_trust(home or Home(), document)
+    config_files.record_trust(home, document)
     return document.file, {format_toml_path(path): _setting_value(path, found) for path, found in _all_leaves(guarded)}
 
 

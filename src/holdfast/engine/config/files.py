@@ -29,14 +29,6 @@ class ConfigDocument(NamedTuple):
     digest: str
 
 
-def user_file_path() -> str:
-    """`$HOLDFAST_CONFIG`, else `holdfast/config.toml` in the XDG config directory."""
-    if named := os.environ.get("HOLDFAST_CONFIG"):
-        return os.path.abspath(named)
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(folder, "holdfast", "config.toml")
-
-
 def project_file_path(folder: str) -> str | None:
     """Return the path of the project file of the repository that contains the folder; None outside a repository."""
     here = os.path.realpath(folder)

@@ -1,1 +1,1 @@
-"""Reads runs from outside: lists, single runs, logs, digests, diffs. Part of the public API."""
+"""The public API, part one: functions that read runs, logs, agents and settings. None changes a run."""

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 from holdfast.agents.registry import AgentDefinition, known_agents
 from holdfast.engine.agents.matrix import AgentMeasurement, read_matrix
+from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.home import Home
+
+__all__ = ["AgentMeasurement", "ListedAgent", "agents_from_settings", "list_agents"]
 
 
 class ListedAgent(NamedTuple):

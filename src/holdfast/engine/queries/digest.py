@@ -15,6 +15,8 @@ from holdfast.engine.inbox.answers import waiting_answers
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.store.base import Position
 
+__all__ = ["MAX_READ_BYTES", "Since", "digest_of", "open_needs", "waiting_answers"]
+
 MAX_READ_BYTES = 8 * 1024 * 1024  # bytes of log that are read; older lines are only counted as existing
 
 Since = Position | str | None

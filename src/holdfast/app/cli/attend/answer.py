@@ -14,7 +14,7 @@ from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_to_answer
 from holdfast.engine.commands.answer import already_answered_error, raise_if_answered, send_answer
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.answers import waiting_answers
+from holdfast.engine.queries.digest import waiting_answers
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import EXIT_OK, BadInput, NothingToDo
 

@@ -13,11 +13,11 @@ from holdfast.app.cli.live.live import LiveView, OutputStyle, choose_style
 from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import status_text
 from holdfast.core.run_status import RunStatus
-from holdfast.engine.agents.tmux import attach_command
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.follow import Follower
 from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.terminal import attach_command
 from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, NothingToDo
 

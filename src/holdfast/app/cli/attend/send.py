@@ -13,8 +13,8 @@ from holdfast.core.messages.schema import ChangeRequest, UserMessage
 from holdfast.core.redaction.redaction import MARKER, Redactor
 from holdfast.core.state import RunState
 from holdfast.core.work.workflow import Workflow
+from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import send
 from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _EXAMPLES = """\
@@ -119,7 +119,7 @@ def _check_can_plan(home: Home, run_id: str, task: str | None) -> None:
 
 
 def _load_state_and_workflow(home: Home, run_id: str) -> tuple[RunState, Workflow]:
-    from holdfast.engine.config.of_run import workflow_of  # slow import that most messages do not need
+    from holdfast.engine.queries.run_settings import workflow_of  # slow import that most messages do not need
 
     state = _load_state(home, run_id)
     return state, workflow_of(state)

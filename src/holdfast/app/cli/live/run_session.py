@@ -18,11 +18,11 @@ from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.create import with_absolute_paths
 from holdfast.engine.commands.detach import start_detached
-from holdfast.engine.config.config import mistakes_in_roles, roles_of_flag
+from holdfast.engine.commands.session import Chooser, SessionResult
 from holdfast.engine.home import Home
 from holdfast.engine.queries.cost_cap import cost_cap_warning
 from holdfast.engine.queries.logs import end_of_log
-from holdfast.engine.session.resume_choice import Chooser, SessionResult
+from holdfast.engine.queries.settings import mistakes_in_roles, roles_of_flag
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
 from holdfast.leaf.process.load import load_factor
 
@@ -128,7 +128,7 @@ def _flag_options(flags: Mapping[str, Any]) -> list[str]:
 async def _run_and_watch(
     home: Home, run_id: str, choose: Chooser, flags: dict[str, Any], style: OutputStyle
 ) -> SessionResult:
-    from holdfast.engine.session.session import SessionHandle, run_session
+    from holdfast.engine.commands.session import SessionHandle, run_session
 
     handle, notices = SessionHandle(), asyncio.Queue[str]()
     after = await end_of_log(home, run_id)  # before the session writes anything, so that the view shows all of it

@@ -10,9 +10,9 @@ import time
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import paint, pluralize, printable, terminal_width
 from holdfast.core.config import durations
+from holdfast.engine.commands.selftest.base import SelftestVerdict
+from holdfast.engine.commands.selftest.selftest import SelftestResult, repository_at, run_selftest
 from holdfast.engine.home import Home
-from holdfast.engine.selftest.base import SelftestVerdict
-from holdfast.engine.selftest.selftest import SelftestResult, repository_at, run_selftest
 from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _EXAMPLES = """\

@@ -3,7 +3,7 @@
 import os
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.engine.agents.builtin_agent import BuiltinOptions, serve_builtin_agent
+from holdfast.engine.commands.programs.builtin_agent import BuiltinOptions, serve_builtin_agent
 from holdfast.leaf.errors import EXIT_OK, BadInput
 
 _EXAMPLES = """\

@@ -4,7 +4,7 @@ import json
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import paint, pluralize, printable
-from holdfast.engine.agents.programs import (
+from holdfast.engine.commands.programs.playbook import (
     STATE_VARIABLE,
     TerminalOptions,
     check_playbook,

@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
     from typing import Any
 
     from holdfast.app.mcp.server import McpServer
-    from holdfast.engine.agents.tool_listing import tell_listed
+    from holdfast.engine.commands.programs.announce import announce_tools
 
     home = Home(options.home or None)
     run_id = home.find_run(options.run)
@@ -40,11 +40,11 @@ def run(arguments: list[str]) -> int:
     def submit(tool: str, signal: Mapping[str, Any]) -> str:
         import asyncio  # with the store: loaded only when there is a report
 
-        from holdfast.engine.inbox.report import Reporter, submit_report
+        from holdfast.engine.commands.programs.report import Reporter, submit_report
 
         reporter = Reporter(home, run_id, options.role, options.conversation, options.reports)
         return asyncio.run(submit_report(reporter, tool, signal))
 
-    on_listed = partial(tell_listed, options.listed) if options.listed is not None else lambda: None
+    on_listed = partial(announce_tools, options.listed) if options.listed is not None else lambda: None
     McpServer(options.role, submit, on_listed).serve()
     return EXIT_OK

@@ -7,9 +7,8 @@ import sys
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.published import warn_uncommitted
 from holdfast.app.text.screen import printable
-from holdfast.engine.commands.publish import open_pull_request_for_run
+from holdfast.engine.commands.publish import PullRequestOptions, open_pull_request_for_run
 from holdfast.engine.home import Home
-from holdfast.engine.workspace.publish import PullRequestOptions
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\

@@ -9,17 +9,16 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import column_widths, paint, printable, shorten_to_width, warn
 from holdfast.core.config.settings_docs import example_file, settings_schema
 from holdfast.core.config.validation import suggest_instead
-from holdfast.engine.config.config import (
+from holdfast.engine.commands.settings import create_config, trust_project
+from holdfast.engine.home import Home
+from holdfast.engine.queries.settings import (
     Config,
     Origin,
     SettingValue,
     find_config_files,
     load_config,
     load_config_here,
-    trust_project,
 )
-from holdfast.engine.config.files import create_config, user_file_path
-from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput
 
 _EXAMPLES = """\
@@ -105,7 +104,7 @@ def _row_as_json(row: _Row) -> dict[str, Any]:
 
 
 def _init(_: str, *, as_json: bool) -> None:
-    file = user_file_path()
+    file = Home().config_file
     create_config(file, example_file())
     print(json.dumps({"file": file}, ensure_ascii=False) if as_json else printable(file))
 

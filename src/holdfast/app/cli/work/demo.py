@@ -17,10 +17,10 @@ from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, NeedKind, needs_of, with_detail
 from holdfast.engine.commands.answer import send_answer
-from holdfast.engine.demo import demo as demos
-from holdfast.engine.demo.demo import Demo, DemoEvent, DemoFolder, Proof
-from holdfast.engine.demo.pipeline import PIPELINE_DEMO
-from holdfast.engine.demo.waves import WAVES_DEMO
+from holdfast.engine.commands.demo import demo as demos
+from holdfast.engine.commands.demo.demo import Demo, DemoEvent, DemoFolder, Proof
+from holdfast.engine.commands.demo.pipeline import PIPELINE_DEMO
+from holdfast.engine.commands.demo.waves import WAVES_DEMO
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import EXIT_OK, HoldfastError

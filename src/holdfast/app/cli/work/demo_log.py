@@ -5,8 +5,8 @@ import json
 
 from holdfast.app.text.resume_report import format_report
 from holdfast.app.text.screen import paint, program_name
-from holdfast.engine.demo import log as log_demo
-from holdfast.engine.demo.log import INTERRUPTED_LOG
+from holdfast.engine.commands.demo import log as log_demo
+from holdfast.engine.commands.demo.log import INTERRUPTED_LOG
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import analyze_log
 from holdfast.engine.queries.verify import verify_run

@@ -15,11 +15,11 @@ from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import resume_options
-from holdfast.engine.config.of_run import config_warnings, on_issue_setting
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.resumable import find_resumable_runs
+from holdfast.engine.queries.run_settings import config_warnings, on_issue_setting
 from holdfast.engine.queries.runs import ListedRun
 from holdfast.leaf.errors import DecisionNeeded, NothingToDo
 

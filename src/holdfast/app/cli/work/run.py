@@ -11,9 +11,9 @@ from holdfast.app.cli.work.uncommitted import warn_of_changes
 from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.commands.github_issue import goal_of_issue
-from holdfast.engine.config.config import load_config
 from holdfast.engine.home import Home
 from holdfast.engine.queries.resumable import planned_runs, started_runs
+from holdfast.engine.queries.settings import load_config
 from holdfast.leaf.errors import BadInput, NothingToDo
 
 _EXAMPLES = """\

@@ -1,7 +1,7 @@
 """The other process of a check: what must hold between two is tried with two.
 
-python -m holdfast.engine.selftest.child append FILE FLAGS COUNT NAME    on a line from its stdin
-python -m holdfast.engine.selftest.child hold FILE                       a lock, until its stdin ends
+python -m holdfast.engine.commands.selftest.child append FILE FLAGS COUNT NAME    on a line from its stdin
+python -m holdfast.engine.commands.selftest.child hold FILE                       a lock, until its stdin ends
 """
 
 import fcntl

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.engine.selftest.base import SelftestFinding, doubt, fails, holds
+from holdfast.engine.commands.selftest.base import SelftestFinding, doubt, fails, holds
 
 _MOUNT_TABLE = "/proc/self/mountinfo"
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})

@@ -18,7 +18,7 @@ from holdfast.core.state import RunState
 from holdfast.core.work.research import find_same_research
 from holdfast.core.work.workflow import PhaseSpec, Workflow
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import deliver
+from holdfast.engine.inbox.deliver import deliver
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.store.base import Message

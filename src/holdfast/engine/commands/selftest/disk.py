@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 
-from holdfast.engine.demo import log as demonstration
+from holdfast.engine.commands.demo import log as demonstration
+from holdfast.engine.commands.selftest.base import CheckFailed, SelftestFinding, as_check_failure, doubt, fails, holds
+from holdfast.engine.commands.selftest.child import child_process, read_line, record_line, send_line
 from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
-from holdfast.engine.selftest.base import CheckFailed, SelftestFinding, as_check_failure, doubt, fails, holds
-from holdfast.engine.selftest.child import child_process, read_line, record_line, send_line
 from holdfast.leaf.files.directories import sync_directory
 
 _MIN_SYNC_S = 30e-6  # seconds: no device syncs faster

@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager, suppress
 
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.tree import ProcessTree, spawn
-from holdfast.engine.selftest.base import SelftestFinding, fails, holds
-from holdfast.engine.selftest.child import child_process, read_line
-from holdfast.engine.selftest.folder import marker_environment
+from holdfast.engine.commands.selftest.base import SelftestFinding, fails, holds
+from holdfast.engine.commands.selftest.child import child_process, read_line
+from holdfast.engine.commands.selftest.folder import marker_environment
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.files.watch import Watcher
 from holdfast.leaf.ids import new_run_id

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
-from holdfast.engine.selftest import disk, kernel
-from holdfast.engine.selftest import file_system as ground
-from holdfast.engine.selftest import runs as working
-from holdfast.engine.selftest.base import SelftestFinding, SelftestVerdict, doubt, fails
-from holdfast.engine.selftest.calibrate import Deadline, measure_costs, time_limit
-from holdfast.engine.selftest.deadline import OutOfTime, deadline_at
-from holdfast.engine.selftest.folder import temporary_folder
+from holdfast.engine.commands.selftest import disk, kernel
+from holdfast.engine.commands.selftest import file_system as ground
+from holdfast.engine.commands.selftest import runs as working
+from holdfast.engine.commands.selftest.base import SelftestFinding, SelftestVerdict, doubt, fails
+from holdfast.engine.commands.selftest.calibrate import Deadline, measure_costs, time_limit
+from holdfast.engine.commands.selftest.deadline import OutOfTime, deadline_at
+from holdfast.engine.commands.selftest.folder import temporary_folder
 from holdfast.git.repository import find_repository
 from holdfast.leaf.errors import HoldfastError
 

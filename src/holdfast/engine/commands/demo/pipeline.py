@@ -4,8 +4,8 @@ from typing import Any
 
 from holdfast.core.events import Event
 from holdfast.core.events.phase import ReviewGiven
-from holdfast.engine.demo.demo import Demo
-from holdfast.engine.demo.waves import mcp_step
+from holdfast.engine.commands.demo.demo import Demo
+from holdfast.engine.commands.demo.waves import mcp_step
 
 _KILLED_CALL = "Draw the graph of everything"
 _TASKS = [

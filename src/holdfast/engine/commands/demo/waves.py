@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.core.events import Event
 from holdfast.core.events.effect import EffectIntended
-from holdfast.engine.demo.demo import Demo
+from holdfast.engine.commands.demo.demo import Demo
 from holdfast.git.effects import MergeTask
 
 KILLED_CALL = "Count the words of a very long text"

@@ -11,12 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.selftest import runs as working
-from holdfast.engine.selftest.base import SelftestFinding, SelftestVerdict, holds
-from holdfast.engine.selftest.calibrate import MAX_TIME_S, MIN_TIME_S, Deadline, MachineCosts, measure_costs, time_limit
-from holdfast.engine.selftest.child import child_process, read_line
-from holdfast.engine.selftest.deadline import OutOfTime, deadline_at
-from holdfast.engine.selftest.selftest import NamedCheck, run_checks, run_selftest
+from holdfast.engine.commands.selftest import runs as working
+from holdfast.engine.commands.selftest.base import SelftestFinding, SelftestVerdict, holds
+from holdfast.engine.commands.selftest.calibrate import (
+    MAX_TIME_S,
+    MIN_TIME_S,
+    Deadline,
+    MachineCosts,
+    measure_costs,
+    time_limit,
+)
+from holdfast.engine.commands.selftest.child import child_process, read_line
+from holdfast.engine.commands.selftest.deadline import OutOfTime, deadline_at
+from holdfast.engine.commands.selftest.selftest import NamedCheck, run_checks, run_selftest
 from holdfast.leaf.process.identity import ProcessIdentity, identify
 from tests.support.wait import PATIENCE
 

@@ -14,10 +14,10 @@ import pytest
 
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.tree import ProcessTree, spawn
-from holdfast.engine.selftest import disk, file_system, kernel
-from holdfast.engine.selftest import runs as working
-from holdfast.engine.selftest.base import SelftestVerdict
-from holdfast.engine.selftest.folder import delete_abandoned, home_path, marker_environment, temporary_folder
+from holdfast.engine.commands.selftest import disk, file_system, kernel
+from holdfast.engine.commands.selftest import runs as working
+from holdfast.engine.commands.selftest.base import SelftestVerdict
+from holdfast.engine.commands.selftest.folder import delete_abandoned, home_path, marker_environment, temporary_folder
 from holdfast.leaf.process.env_markers import RUN_MARK
 from holdfast.leaf.process.identity import own_identity
 from tests.crash.test_full_disk import MOUNTED
@@ -62,7 +62,7 @@ def test_the_mount_of_a_folder_with_a_blank_in_its_name(folder: str) -> None:
 def test_a_real_file_system_in_memory_that_is_small(folder: str) -> None:
     """Asked as a user asks, for only the process that is in the mount sees it."""
     program = (
-        "import sys; from holdfast.engine.selftest import file_system; "
+        "import sys; from holdfast.engine.commands.selftest import file_system; "
         "print(file_system.check_file_system(sys.argv[1]).verdict, file_system.check_free_space(sys.argv[1]).verdict)"
     )
     command = [*MOUNTED, folder, sys.executable, "-c", program, folder]

@@ -29,7 +29,7 @@ from holdfast.store.run import open_run
 
 INTERRUPTED_LOG = os.path.join(os.path.dirname(__file__), "interrupted.jsonl")
 
-WRITER_COMMAND = holdfast_command(module="holdfast.engine.demo.log")
+WRITER_COMMAND = holdfast_command(module="holdfast.engine.commands.demo.log")
 _PRODUCERS = ("north", "south", "east", "west")
 _TORN_LINE = b'{"v":1,"ts":"2026-02-14T10:08:00.000Z","sid":"the-power-w'
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.agents.playbook.program import STATE_VARIABLE
-from holdfast.engine.demo import demo as rehearsal
-from holdfast.engine.demo.demo import HOLDFAST_COMMAND, Demo, DemoFolder
+from holdfast.engine.commands.demo import demo as rehearsal
+from holdfast.engine.commands.demo.demo import HOLDFAST_COMMAND, Demo, DemoFolder
+from holdfast.engine.commands.selftest.base import CheckFailed, SelftestFinding, fails, holds
+from holdfast.engine.commands.selftest.folder import home_path
 from holdfast.engine.home import Home
-from holdfast.engine.selftest.base import CheckFailed, SelftestFinding, fails, holds
-from holdfast.engine.selftest.folder import home_path
 from holdfast.git.process import Git
 from holdfast.git.version import REQUIREMENT, installed_version
 from holdfast.leaf.errors import EXIT_OK, HoldfastError, NothingToDo

@@ -1,1 +1,0 @@
-"""Demos: a small repository, scripted agents, and processes that are killed."""
