@@ -62,8 +62,9 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     asyncio.run(until(condition))
 
 
-def intends_to_merge(holdfast: Program, run_id: str) -> bool:
-    return b'"merge.into"' in log_of(holdfast.home, run_id).read_bytes()
+def has_begun_to_merge(holdfast: Program, run_id: str) -> bool:
+    """The next thing it does is wait for the lock of the repository."""
+    return b'"command":"merge"' in log_of(holdfast.home, run_id).read_bytes()
 
 
 def test_the_second_waits_and_merges_on_top_of_the_first(
@@ -72,7 +73,7 @@ def test_the_second_waits_and_merges_on_top_of_the_first(
     first, second = runs
     with held_in_its_merge(holdfast, project, tmp_path, first):
         late = holdfast.start("merge", second, "--into", "release", "--json")
-        _wait_for(lambda: intends_to_merge(holdfast, second))
+        _wait_for(lambda: has_begun_to_merge(holdfast, second))
     with late:
         finished(late)
     names = project.git("ls-tree", "--name-only", "release").split()

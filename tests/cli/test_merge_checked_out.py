@@ -1,11 +1,14 @@
 """`holdfast merge` into the branch that is checked out: the files move with it, and nothing of the user's is lost."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.program import Program, failpoint_environment
+from tests.cli.runs import log_of
 from tests.support.cli_stage import HELLO, Stage, branch
 from tests.support.crash_suite.warm_programs import KILLED
 from tests.support.projects import Project, do_task, new_run, write
@@ -17,6 +20,10 @@ def run_id(holdfast: Program, project: Project) -> str:
     run_id = new_run(holdfast.home, project)
     do_task(holdfast.home, run_id, files={"a.txt": "by the run\n", "n.txt": "n\n", "sub/s.txt": "s\n"})
     return run_id
+
+
+def events(holdfast: Program, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log_of(holdfast.home, run_id).read_text().splitlines()]
 
 
 def text(project: Project, name: str) -> str:
@@ -91,6 +98,85 @@ def test_killed_merge_is_finished_by_the_next(
     assert project.tip("main") == project.tip(branch(run_id))
     assert project.git("status", "--porcelain") == ""
     holdfast("verify", run_id)
+
+
+@pytest.fixture
+def killer(project: Project, tmp_path: Path) -> Path:
+    """Makes git kill itself and its caller while it writes the checkout, once: after `a.txt`, before `sub/s.txt`."""
+    armed = tmp_path / "armed"
+    script = tmp_path / "smudge"
+    killing = f'rm {armed}; kill -9 $(ps -o ppid= -p "$PPID") "$PPID"'
+    script.write_text(f"#!/bin/sh\n[ -e {armed} ] && {{ {killing}; }}\nexec cat\n", encoding="utf-8")
+    script.chmod(0o755)
+    project.git("config", "filter.slow.smudge", f"exec {script}")
+    project.git("config", "filter.slow.clean", "cat")
+    write(project.path, {".git/info/attributes": "s.txt filter=slow\n"})
+    armed.touch()
+    return armed
+
+
+@pytest.mark.parametrize("then", ["merge", "doctor"])
+def test_merge_killed_while_git_writes_files_is_finished(
+    holdfast: Program, project: Project, run_id: str, killer: Path, then: str
+) -> None:
+    """The intent names both commits and the folder, so that any later command can finish it."""
+    old = project.tip("main")
+    holdfast("merge", run_id, code=KILLED, cold=True)
+    assert not killer.exists()
+    assert project.tip("main") == old
+    assert text(project, "a.txt") == "by the run\n", "half of the files are written"
+    assert not os.path.exists(os.path.join(project.path, "sub/s.txt"))
+    (intent,) = [line for line in events(holdfast, run_id) if line["type"] == "effect.intended"][-1:]
+    new = project.tip(branch(run_id))
+    assert intent["data"]["arguments"].items() >= {"old": old, "new": new, "path": project.path}.items()
+    if then == "doctor":
+        holdfast("doctor", "--fix", code=0)
+    else:
+        holdfast("merge", run_id)
+    assert project.tip("main") == new
+    assert project.git("status", "--porcelain") == ""
+    holdfast("verify", run_id)
+
+
+def test_repair_of_a_killed_merge_leaves_a_changed_file_alone(
+    holdfast: Program, project: Project, run_id: str, killer: Path
+) -> None:
+    old = project.tip("main")
+    holdfast("merge", run_id, code=KILLED, cold=True)
+    assert not killer.exists()
+    write(project.path, {"a.txt": "mine\n"})
+    assert "would overwrite a.txt" in holdfast("merge", run_id, code=5).complaint
+    assert (project.tip("main"), text(project, "a.txt")) == (old, "mine\n")
+    project.git("checkout", "--quiet", "a.txt")
+    holdfast("merge", run_id)
+    assert (project.tip("main"), text(project, "a.txt")) == (project.tip(branch(run_id)), "by the run\n")
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_touched_file_is_no_change(holdfast: Program, project: Project, run_id: str) -> None:
+    """As after copying the folder: git lists the file as changed until it compares its content."""
+    os.utime(os.path.join(project.path, "a.txt"), (1, 1))
+    holdfast("merge", run_id)
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_hooks_of_the_user_run_in_the_checkout(
+    holdfast: Program, project: Project, run_id: str, tmp_path: Path
+) -> None:
+    hook = Path(project.git_dir, "hooks", "post-merge")
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f'#!/bin/sh\necho "$(id -u) $PWD $(cat a.txt)" > {tmp_path}/said\n', encoding="utf-8")
+    hook.chmod(0o755)
+    holdfast("merge", run_id)
+    assert (tmp_path / "said").read_text() == f"{os.getuid()} {project.path} by the run\n"
+
+
+def test_conflict_names_the_files_and_the_command(holdfast: Program, project: Project, run_id: str) -> None:
+    project.commit({"a.txt": "mine\n"}, "Mine")
+    before = project.footprint()
+    said = holdfast("merge", run_id, code=1).complaint
+    assert said.endswith(f"conflicts in a.txt; nothing changed. Merge it by hand: git merge {branch(run_id)}")
+    assert project.footprint() == before
 
 
 def test_merge_that_was_killed_with_half_of_its_files_is_finished(

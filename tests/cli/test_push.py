@@ -32,6 +32,20 @@ def test_the_branch_is_pushed_under_its_own_name_once(holdfast: Program, project
     assert project.git("rev-parse", branch, at=project.remote) == project.tip(branch)
 
 
+@pytest.mark.parametrize("pushurl", [False, True])
+def test_remote_with_a_relative_path_is_found_from_the_main_checkout(
+    holdfast: Program, project: Project, run_id: str, pushurl: bool
+) -> None:
+    """The run's worktree is elsewhere, and git resolves the path in the folder where it runs."""
+    relative = os.path.relpath(project.remote, project.path)
+    project.git("config", "remote.origin.pushurl" if pushurl else "remote.origin.url", relative)
+    for already in (False, True):
+        assert holdfast("push", run_id, "--json").object["already"] is already
+    assert project.git("rev-parse", f"holdfast/{run_id}/main", at=project.remote) == project.tip(
+        f"holdfast/{run_id}/main"
+    )
+
+
 def test_the_users_config_is_not_changed(holdfast: Program, project: Project, run_id: str) -> None:
     before = project.footprint()
     holdfast("push", run_id)

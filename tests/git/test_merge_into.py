@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from holdfast.engine.workspace.publish import merge_into_branch
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.effects import MergeInto
 from holdfast.git.merge import MergeConflicts
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, put, put_program, working_on
@@ -23,8 +23,7 @@ async def done(repo: UserRepository, home: str) -> AsyncIterator[Workspace]:
 
 async def into(w: Workspace, target: str) -> str:
     commit = git(w.repository.common_dir, "rev-parse", w.place().branch)
-    result = await w.effects.perform(MergeInto(target=target, commit=commit))
-    return str(result["commit"])
+    return await merge_into_branch(w, target, commit)
 
 
 def commit_on(repo: UserRepository, branch: str, name: str, content: str) -> str:

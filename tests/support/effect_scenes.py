@@ -9,9 +9,10 @@ import pytest
 
 from holdfast.core.events.work import ValidationStarted
 from holdfast.engine.home import Home
+from holdfast.engine.workspace.publish import merge_into_branch
 from holdfast.engine.workspace.task_tree import capture, take_over_head
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
-from holdfast.git.effects import CommitSeeds, DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push, RestoreBranch
+from holdfast.git.effects import CommitSeeds, DeleteBranch, DropRefs, OpenPullRequest, Push, RestoreBranch
 from tests.support.effect_stage import Stage
 
 
@@ -120,6 +121,15 @@ async def _merged(stage: Stage, workspace: Workspace) -> None:
     stage.git("update-ref", "refs/heads/side", _commit_on(stage, "side"))
 
 
+async def _merged_and_checked_out(stage: Stage, workspace: Workspace) -> None:
+    """The user has the branch checked out, with a file that the merge does not change, and one that it would add."""
+    await _merged(stage, workspace)
+    stage.git("stash", "--quiet", "--include-untracked")
+    stage.git("switch", "--quiet", "side")
+    edit(stage.repo, "c.txt", "untracked\n")
+    edit(stage.repo, "new/deep.txt", "new\n")
+
+
 def _commit_on(stage: Stage, branch: str) -> str:
     """A commit after a branch, made as the user would in another clone."""
     clone = os.path.join(stage.folder, "clone")
@@ -198,7 +208,7 @@ async def _failed_and_more(stage: Stage, workspace: Workspace) -> None:
 
 
 async def _merge_into(workspace: Workspace) -> object:
-    return await workspace.effects.perform(MergeInto(target="side", commit=await tip(workspace)))
+    return await merge_into_branch(workspace, "side", await tip(workspace))
 
 
 async def _push(workspace: Workspace) -> object:
@@ -245,6 +255,7 @@ SCENES: dict[str, Scene] = {
 }
 OTHERS: dict[str, tuple[str, Scene]] = {  # with their effects
     "merge commit": ("commit", Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))),
+    "merge into a checkout": ("merge.into", Scene(_merged_and_checked_out, _merge_into)),
     "unclean conflicts": ("merge.conflicts", Scene(_conflicting_unclean, lambda workspace: workspace.merge(["T-2"]))),
     "tree commit": ("commit", Scene(_captured, lambda workspace: workspace.commit("T-1", "Do it"))),
     "unwind beneath": ("commit.unwind", Scene(_failed_and_more, lambda workspace: workspace.unwind_failed("T-1"))),

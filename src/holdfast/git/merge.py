@@ -1,23 +1,20 @@
 """Merges: each is tried without a worktree first, so that conflicts never leave one half done.
 
-A task's branch is merged into the run's branch in the run's worktree, by `git merge`, with the user's hooks. The run's
-branch is merged into a user's branch without a worktree; a checkout of that branch is then moved forward.
+A task's branch is merged into the run's branch in the run's worktree, by `git merge`, with the user's hooks.
+`git/merge_into.py` merges the run's branch into a branch of the user.
 """
 
 import os
 from contextlib import suppress
 
-from holdfast.git.commit import CommitTrailers, HookRefused, commit_tree, identity_options, is_hook_failure, one_line
-from holdfast.git.exclusive import lock_repository
+from holdfast.git.commit import CommitTrailers, HookRefused, identity_options, is_hook_failure, one_line
 from holdfast.git.process import GitFailed, GitKilled, GitRollbackFailed
 from holdfast.git.ref_files import AskGit
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import save
-from holdfast.git.worktrees.checkout import checkout_of, forward_checkout
 from holdfast.git.worktrees.in_progress import merge_head
 from holdfast.git.worktrees.worktree import Worktree, status_of
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
-from holdfast.leaf.failpoints import Failpoint
 from holdfast.leaf.files.directories import path_exists
 
 _MERGE_OPTIONS = (
@@ -30,16 +27,14 @@ _CONFLICTS_CODE, _NO_SUCH_OPTION_CODE = 1, 129
 _MERGE_STATE_FILES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
 _OTHER_STATE_FILES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
 _UNLINK_WARNING = "warning: unable to unlink "
-_FAILPOINT_MERGED = Failpoint("merge.into.merged")
-
-MAX_ATTEMPTS = 5  # to merge into a branch that other processes keep moving
 
 
 class MergeConflicts(HoldfastError):
     """Both branches changed the same lines. Nothing was merged."""
 
-    def __init__(self, ours: str, theirs: str, paths: tuple[str, ...]) -> None:
-        super().__init__(f"{theirs} does not merge into {ours}: conflicts in {', '.join(paths) or 'the tree itself'}")
+    def __init__(self, ours: str, theirs: str, paths: tuple[str, ...], advice: str = "") -> None:
+        where = ", ".join(paths) or "the tree itself"
+        super().__init__(f"{theirs} does not merge into {ours}: conflicts in {where}{advice}")
         self.paths = paths
 
 
@@ -53,7 +48,7 @@ async def merge_task(
     """
     await run_worktree.must_be_on_branch()
     repository = run_worktree.repository
-    ours = await _branch_tip(repository, run_worktree.branch)
+    ours = await branch_tip(repository, run_worktree.branch)
     if await repository.is_ancestor(commit, ours):
         return ours
     await merged_tree(repository, run_worktree.branch, ours, task_branch, commit)
@@ -86,7 +81,7 @@ async def merge_task(
         raise
     await _delete_leftover_files(run_worktree, ours, answer.stderr)
     await forget_concluded_merge(run_worktree)
-    merged = await _branch_tip(repository, run_worktree.branch)
+    merged = await branch_tip(repository, run_worktree.branch)
     if not await repository.is_ancestor(commit, merged):
         raise HoldfastError(
             f"{run_worktree.branch} does not contain {task_branch} after the merge: another git changed it meanwhile"
@@ -179,50 +174,7 @@ async def forget_merge(worktree: Worktree) -> None:
     await worktree.git.execute("merge", "--quit")
 
 
-async def merge_into(repository: Repository, target: str, branch: str, commit: str, trailers: CommitTrailers) -> str:
-    """Merge into a branch of the user, by fast-forward where possible. Returns the new tip.
-
-    Concurrent merges wait for each other. The branch moves only from the tip that was merged: if it moved meanwhile,
-    the merge is tried again from the new tip.
-    """
-    advice = f"nothing was merged; try again: holdfast merge {trailers.run_id} --into {target}"
-    async with lock_repository(repository.common_dir, advice):
-        for _ in range(MAX_ATTEMPTS):
-            ours = await _branch_tip(repository, target)
-            try:
-                return await _merge_at(repository, target, ours, branch, commit, trailers)
-            except GitKilled:
-                raise
-            except HoldfastError:
-                if await _branch_tip(repository, target) == ours:
-                    raise
-    raise Denied(f"another git moved {target} {MAX_ATTEMPTS} times while {branch} was merged into it; {advice}")
-
-
-async def _merge_at(
-    repository: Repository, target: str, ours: str, branch: str, commit: str, trailers: CommitTrailers
-) -> str:
-    """Also updates the files of a checkout of the branch, without overwriting the user's changes."""
-    if await repository.is_ancestor(commit, ours):
-        return ours
-    if repository.is_being_rebased(target):
-        raise Denied(f"{target} is being rebased; finish the rebase first, then merge again")
-    if await repository.is_ancestor(ours, commit):
-        merged = commit
-    else:
-        tree = await merged_tree(repository, target, ours, branch, commit)
-        text = f"Merge {branch} into {target}\n\n{trailers.render()}"
-        merged = await commit_tree(repository, tree, [ours, commit], text)
-    _FAILPOINT_MERGED()
-    path = await checkout_of(repository, target)
-    if path is not None:
-        await forward_checkout(repository, path, target, ours, merged)
-    else:
-        await repository.set_ref(f"refs/heads/{target}", merged, ours)
-    return merged
-
-
-async def _branch_tip(repository: Repository, branch: str) -> str:
+async def branch_tip(repository: Repository, branch: str) -> str:
     commit = await repository.commit_of(f"refs/heads/{branch}")
     if commit is None:
         raise Denied(f"the branch {branch} does not exist any more; restore it with: git branch {branch} COMMIT")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from copy import copy
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -50,13 +51,14 @@ def _describe_remotes(remotes: list[str]) -> str:
     return f"remotes: {', '.join(remotes)}" if remotes else "the repository has no remotes"
 
 
-async def push(git: Git, remote: str, branch: str, commit: str) -> None:
-    await git.execute("push", "--porcelain", remote, f"{commit}:refs/heads/{branch}")
+async def push(git: Git, repository: Repository, remote: str, branch: str, commit: str) -> None:
+    environment = await _environment_for(repository, remote)
+    await git.execute("push", "--porcelain", remote, f"{commit}:refs/heads/{branch}", extra_env=environment)
 
 
 async def remote_branch_commit(repository: Repository, remote: str, branch: str) -> str | None:
     """Return the tip of a branch on the remote; None when the remote has no such branch."""
-    answer = await repository.git.query(
+    answer = await (await _git_for(repository, remote)).query(
         "ls-remote", "--heads", remote, f"refs/heads/{branch}", timeout_s=CHANGE_TIMEOUT_S
     )
     return answer.text.partition("\t")[0] or None
@@ -65,7 +67,7 @@ async def remote_branch_commit(repository: Repository, remote: str, branch: str)
 async def remote_folder(repository: Repository, remote: str) -> str | None:
     """Return the git directory of a remote that is a folder on this machine; None for any other remote."""
     answer = await repository.git.run("remote", "get-url", "--push", remote)
-    path = answer.text.removeprefix("file://")
+    path = _absolute(repository, answer.text) or answer.text.removeprefix("file://")
     if answer.code or not os.path.isabs(path):
         return None
     found = (folder for folder in (os.path.join(path, ".git"), path) if os.path.isdir(os.path.join(folder, "refs")))
@@ -75,12 +77,50 @@ async def remote_folder(repository: Repository, remote: str) -> str | None:
 async def fetch(repository: Repository, remote: str, branch: str) -> None:
     """Fetch the commits of a remote branch without creating or moving a ref."""
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
-    await repository.git.execute("fetch", *options, remote, f"refs/heads/{branch}")
+    await (await _git_for(repository, remote)).execute("fetch", *options, remote, f"refs/heads/{branch}")
+
+
+async def _git_for(repository: Repository, remote: str) -> Git:
+    git = copy(repository.git)
+    git.environment = {**git.environment, **await _environment_for(repository, remote)}
+    return git
+
+
+async def _environment_for(repository: Repository, remote: str) -> dict[str, str]:
+    """Return what makes git find a remote whose URL is a relative path.
+
+    Git resolves it in the folder where it runs, which for the user is the main checkout, and for us another.
+    """
+    urls: list[str] = []
+    for options in ((), ("--push",)):
+        answer = await repository.git.run("remote", "get-url", "--all", *options, remote)
+        urls += answer.lines if answer.code == 0 else []
+    paths = {url: path for url in urls if (path := _absolute(repository, url)) is not None}
+    count = os.environ.get("GIT_CONFIG_COUNT", "0")
+    first = int(count) if count.isdecimal() else 0
+    variables: dict[str, str] = {}
+    for number, (url, path) in enumerate(paths.items(), start=first):
+        variables |= {
+            "GIT_CONFIG_COUNT": str(number + 1),
+            f"GIT_CONFIG_KEY_{number}": f"url.{path}.insteadOf",
+            f"GIT_CONFIG_VALUE_{number}": url,
+        }
+    return variables
+
+
+def _absolute(repository: Repository, url: str) -> str | None:
+    """Return the absolute path of a URL that is a relative path; None for any other URL."""
+    if not url or os.path.isabs(url) or ":" in url.partition("/")[0]:  # `host:path`, `https://…`
+        return None
+    common_dir = repository.common_dir
+    top = os.path.dirname(common_dir) if os.path.basename(common_dir) == ".git" else common_dir
+    return os.path.normpath(os.path.join(top, url))
 
 
 async def default_branch(repository: Repository, remote: str) -> str:
     """Return the branch that the remote's HEAD points to."""
-    answer = await repository.git.query("ls-remote", "--symref", remote, "HEAD", timeout_s=CHANGE_TIMEOUT_S)
+    git = await _git_for(repository, remote)
+    answer = await git.query("ls-remote", "--symref", remote, "HEAD", timeout_s=CHANGE_TIMEOUT_S)
     for line in answer.lines:
         target, _, name = line.removeprefix("ref: ").partition("\t")
         if line.startswith("ref: ") and name == "HEAD":

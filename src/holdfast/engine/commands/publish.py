@@ -6,11 +6,11 @@ from holdfast.engine.workspace.publish import (
     PullRequest,
     PullRequestOptions,
     count_uncommitted,
+    merge_into_branch,
     open_pull_request,
     push_branch,
 )
 from holdfast.engine.workspace.workspace import open_workspace
-from holdfast.git.effects import MergeInto
 from holdfast.leaf.errors import BadInput
 
 __all__ = ["PublishedBranch", "PullRequestOptions", "merge_run", "open_pull_request_for_run", "push_run"]
@@ -31,7 +31,7 @@ async def merge_run(home: Home, run_id: str, into: str | None = None) -> Publish
             )
         if await repository.is_ancestor(commit, at):
             return PublishedBranch(branch, target, at, already=True, uncommitted=await count_uncommitted(workspace))
-        merge_commit = (await workspace.effects.perform(MergeInto(target=target, commit=commit)))["commit"]
+        merge_commit = await merge_into_branch(workspace, target, commit)
         return PublishedBranch(
             branch, target, merge_commit, already=False, uncommitted=await count_uncommitted(workspace)
         )

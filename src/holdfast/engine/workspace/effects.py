@@ -86,16 +86,18 @@ class EffectRunner:
         self.folder = folder
         self._worktree_locks: dict[str, asyncio.Lock] = {}
 
-    async def perform(self, effect: GitEffect, *, task: str | None = None) -> Mapping[str, Any]:
+    async def perform(
+        self, effect: GitEffect, *, task: str | None = None, effect_id: str | None = None
+    ) -> Mapping[str, Any]:
         """Perform an effect exactly once; returns its result, or raises after the log has the outcome.
 
-        Effects in one worktree run one at a time: git keeps its state there.
+        Effects in one worktree run one at a time: git keeps its state there. A caller that has built an object that
+        names the effect gives its `effect_id`.
         """
         async with self._worktree_locks.setdefault(effect.exclusive_folder(self.site("")), asyncio.Lock()):
-            return await self._perform(effect, task)
+            return await self._perform(effect, task, effect_id or new_effect_id())
 
-    async def _perform(self, effect: GitEffect, task: str | None) -> Mapping[str, Any]:
-        effect_id = new_effect_id()
+    async def _perform(self, effect: GitEffect, task: str | None, effect_id: str) -> Mapping[str, Any]:
         arguments = msgspec.to_builtins(effect)
         await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
         site = self.site(effect_id)
@@ -200,6 +202,7 @@ class EffectRunner:
             try:
                 effect.clear_locks(self.site(effect_id))
                 salvaged = await effect.repair(self.site(effect_id))
+                probe = await _probe_repaired(effect, self.site(effect_id), probe)
             except (HoldfastError, OSError) as error:
                 if probe.outcome is ProbeOutcome.NO:  # something blocks it: it stays open and is probed again
                     probe = ProbeResult(ProbeOutcome.UNKNOWN, reason=str(error))
@@ -286,10 +289,16 @@ async def _mend(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> Prob
     if probe.outcome is not ProbeOutcome.UNKNOWN:
         try:
             await effect.repair(site)
+            return await _probe_repaired(effect, site, probe)
         except (HoldfastError, OSError) as error:
             if probe.outcome is ProbeOutcome.NO:
                 return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"what it had begun could not be taken back: {error}")
     return probe
+
+
+async def _probe_repaired(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:
+    """Ask again when the repair may have finished what had not happened."""
+    return await _probe(effect, site) if effect.repair_completes and probe.outcome is ProbeOutcome.NO else probe
 
 
 async def _sync_outcome(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:

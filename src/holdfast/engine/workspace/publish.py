@@ -1,13 +1,19 @@
 """Publishes a run's work: into a branch of the user, to a remote, as a pull request. Each happens once."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.work.workflow import Publish
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.effects import OpenPullRequest, ProbeOutcome, Push
+from holdfast.git.effects import MergeInto, OpenPullRequest, ProbeOutcome, Push
+from holdfast.git.exclusive import lock_repository
+from holdfast.git.merge_into import BranchMoved, build_merge
 from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch, web_repository
 from holdfast.git.worktrees.worktree import NotOurWorktree, status_of
-from holdfast.leaf.errors import BadInput
+from holdfast.leaf.errors import BadInput, Denied
+from holdfast.leaf.ids import new_effect_id
+
+MAX_MERGE_ATTEMPTS = 5  # into a branch that other processes keep moving
 
 
 class PublishedBranch(NamedTuple):
@@ -102,6 +108,27 @@ async def _pull_request_base(workspace: Workspace, remote: str) -> str:
     base = workspace.info.base
     known = await workspace.repository.refs(f"refs/remotes/{remote}/{base}") if base else {}
     return base if base and known else await default_branch(workspace.repository, remote)
+
+
+async def merge_into_branch(workspace: Workspace, target: str, commit: str) -> str:
+    """Merge a commit into a branch of the user, by fast-forward if possible. Returns the branch's new tip.
+
+    Concurrent merges wait for each other. The branch moves only from the tip that was merged: if another git moves it
+    meanwhile, the merge is built again.
+    """
+    repository, branch, effects = workspace.repository, workspace.place().branch, workspace.effects
+    advice = f"nothing was merged; try again: holdfast merge {workspace.run_id} --into {target}"
+    async with lock_repository(repository.common_dir, advice):
+        for _ in range(MAX_MERGE_ATTEMPTS):
+            effect_id = new_effect_id()  # named by the merge commit, which is made before the intent
+            trailers = effects.site(effect_id).trailers()
+            merge = await build_merge(repository, target, branch, commit, trailers)
+            if merge.new == merge.old:
+                return merge.old
+            effect = MergeInto(target=target, commit=commit, **merge._asdict())
+            with suppress(BranchMoved):
+                return str((await effects.perform(effect, effect_id=effect_id))["commit"])
+    raise Denied(f"another git moved {target} {MAX_MERGE_ATTEMPTS} times while {branch} was merged into it; {advice}")
 
 
 async def count_uncommitted(workspace: Workspace) -> int:

@@ -69,9 +69,10 @@ def unknown_outcome(reason: str) -> ProbeResult:
 
 
 class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A change to one repository."""
+    """A change to one repository. With `repair_completes`, a repair may finish it: then the probe is asked again."""
 
     kind: ClassVar[str]
+    repair_completes: ClassVar[bool] = False
 
     def clear_locks(self, site: EffectSite) -> None:
         """Remove the locks of a dead git at the effect's site; raises `Denied` when a git is running there."""

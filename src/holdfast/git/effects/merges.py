@@ -22,15 +22,17 @@ from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks
 from holdfast.git.merge import (
     forget_concluded_merge,
     forget_merge,
-    merge_into,
     merge_task,
     reproduce_conflicts,
 )
+from holdfast.git.merge_into import BuiltMerge, move_branch
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree_admin import folders_of
+from holdfast.git.worktrees.checkout import checkout_of, finish_checkout
 from holdfast.git.worktrees.in_progress import merge_head
 from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree, status_of, sync_worktree
-from holdfast.leaf.errors import Denied
+from holdfast.leaf.errors import BadInput, Denied
+from holdfast.leaf.files.sync import sync_file_systems
 
 
 class MergeTask(WorktreeEffect, frozen=True, kw_only=True):
@@ -180,19 +182,33 @@ class ReproduceConflicts(WorktreeEffect, frozen=True, kw_only=True):
 
 
 class MergeInto(GitEffect, frozen=True, kw_only=True):
-    """Merge the run's branch, at `commit`, into a branch of the user, checked out or not."""
+    """Merge the run's branch, at `commit`, into a branch of the user, checked out or not.
+
+    The merge is built before: the branch moves from `old` to `new`, and so do the files in `path`, the user's checkout
+    of it. An attempt that was killed while git wrote those files is finished, unless the user has changed one of them.
+    Intents of older versions have only `target` and `commit`.
+    """
 
     kind: ClassVar[str] = "merge.into"
+    repair_completes: ClassVar[bool] = True
     target: str
     commit: str
+    old: str | None = None
+    new: str | None = None
+    path: str | None = None
 
     def clear_locks(self, site: EffectSite) -> None:
         super().clear_locks(site)
         clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
 
     async def perform(self, site: EffectSite) -> Result:
-        branch = worktree_names(site.run_id).branch
-        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, site.trailers())}
+        await move_branch(site.repository, self.target, self._merge())
+        return {"commit": self.new}
+
+    async def sync(self, site: EffectSite) -> None:
+        """Sync the files of the checkout: after a power cut, lost ones would look like the user's changes."""
+        if self.path is not None:
+            await sync_file_systems(self.path, site.repository.common_dir)
 
     async def probe(self, site: EffectSite) -> ProbeResult:
         at = await site.repository.commit_of(f"refs/heads/{self.target}")
@@ -203,4 +219,18 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
     async def repair(self, site: EffectSite) -> str | None:
         common_dir = site.repository.common_dir
         await clear_lock(os.path.join(common_dir, "refs", "heads", f"{self.target}.lock"), *folders_of(common_dir))
+        if self.path is not None and (await self.probe(site)).outcome is ProbeOutcome.NO:
+            await self._finish_checkout(site, self.path)
         return None
+
+    async def _finish_checkout(self, site: EffectSite, path: str) -> None:
+        """Let git finish a checkout that it had begun to write. It is the user's: no file is changed that differs."""
+        repository, merge = site.repository, self._merge()
+        at = await repository.commit_of(f"refs/heads/{self.target}")
+        if at == merge.old and await checkout_of(repository, self.target) == path:
+            await finish_checkout(repository, path, self.target, merge.old, merge.new)
+
+    def _merge(self) -> BuiltMerge:
+        if self.old is None or self.new is None:
+            raise BadInput(f"this intent to merge into {self.target} is of an older version; merge again")
+        return BuiltMerge(self.old, self.new, self.path)

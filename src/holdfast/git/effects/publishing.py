@@ -45,7 +45,7 @@ class Push(WorktreeEffect, frozen=True, kw_only=True):
 
     async def perform(self, site: EffectSite) -> Result:
         await self._clear_remote_locks(site)
-        await push(self._git(site), self.remote, self.place(site).branch, self.commit)
+        await push(self._git(site), site.repository, self.remote, self.place(site).branch, self.commit)
         return {"commit": self.commit}
 
     async def probe(self, site: EffectSite) -> ProbeResult:

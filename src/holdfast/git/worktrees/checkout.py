@@ -8,6 +8,7 @@ that was killed midway can be finished: the files it wrote match.
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.git.locks import remove_stale
@@ -19,21 +20,31 @@ from holdfast.leaf.failpoints import Failpoint
 
 _SYMLINK_MODE, _EXECUTABLE_MODE, _FILE_MODE = "120000", "100755", "100644"
 _MERGE_OPTIONS = ("-c", "merge.autoStash=false", "-c", "submodule.recurse=false")
+_LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")  # of a merge in the checkout
 _MAX_LISTED_PATHS = 5  # in a message
 _FAILPOINT_STAGED = Failpoint("checkout.forward.staged")
 
 
 class _Change(NamedTuple):
-    """A path that the new commit changes, with its new mode and object. An object id of zeros means deleted."""
+    """A path that the new commit changes: its new mode and object, and its old ones. Zeros mean that it is absent."""
 
     path: str
     mode: str
     oid: str
-    is_added: bool = False
+    old_mode: str = ""
+    old_oid: str = ""
 
     @property
-    def exists(self) -> bool:
-        return bool(self.oid.strip("0"))
+    def is_added(self) -> bool:
+        return not self.old_mode.strip("0")
+
+
+class _Comparison(NamedTuple):
+    """Files to change that do not match the old commit: they match the new one, are missing, or differ from both."""
+
+    matching: list[_Change]
+    missing: list[str]
+    differing: list[str]
 
 
 async def checkout_of(repository: Repository, branch: str) -> str | None:
@@ -52,14 +63,14 @@ async def forward_checkout(repository: Repository, path: str, branch: str, old: 
     operation = operation_in_progress(git_dir)
     if operation is not None:
         raise Denied(f"cannot merge into {branch}: {operation.describe(path)}, then merge again")
-    if not remove_stale(os.path.join(git_dir, "index.lock"), path, git_dir):
+    if not all(remove_stale(os.path.join(git_dir, name), path, git_dir) for name in _LOCKS):
         raise Denied(f"git is running in {path}, where {branch} is checked out; wait until it ends, then merge again")
-    matching, differing = await _compare(git, old, new)
+    matching, _, differing = await _compare(git, old, new)
     if differing:
         paths = ", ".join(differing[:_MAX_LISTED_PATHS]) + (" and more" if differing[_MAX_LISTED_PATHS:] else "")
         raise Denied(
             f"{branch} is checked out in {path}, and the merge would overwrite {paths} there; "
-            "commit, move or delete your changes, then merge again"
+            "nothing changed. Commit, stash or move your changes, then merge again"
         )
     before = await _index_entries(git, matching)
     await _set_index(git, matching)
@@ -75,43 +86,61 @@ async def forward_checkout(repository: Repository, path: str, branch: str, old: 
         ) from None
 
 
-async def _compare(git: Git, old: str, new: str) -> tuple[list[_Change], list[str]]:
-    """Among the files to change that do not match `old`, return those that match `new`, and the paths of the others."""
+async def finish_checkout(repository: Repository, path: str, branch: str, old: str, new: str) -> None:
+    """Finish a fast-forward that was killed while git wrote files.
+
+    Does nothing if it had written none yet, or if a file matches neither commit: the user has changed it since, or git
+    was killed while it wrote that file. Then the next merge names the file.
+    """
+    found = await _compare(
+        Git(path, env_markers=repository.env_markers, fd_marker=repository.fd_marker, stay_in_folder=True), old, new
+    )
+    if (found.matching or found.missing) and not found.differing:
+        with suppress(Denied):  # the user is in the middle of something there
+            await forward_checkout(repository, path, branch, old, new)
+
+
+async def _compare(git: Git, old: str, new: str) -> _Comparison:
+    """Compare the files that the new commit changes with both commits."""
     diff = ("-c", "diff.autoRefreshIndex=false", "diff", "-z", "--name-only", "--no-renames", "--no-ext-diff")
     touched = set((await git.query(*diff, old, "--")).fields())
-    matching, differing = [], []
+    found = _Comparison([], [], [])
     for change in await _changes(git, old, new):
         path = os.path.join(git.folder, change.path)
-        if not os.path.lexists(path) or (change.path not in touched and not change.is_added):
-            continue
-        if change.exists and await _matches(git, path, change):
-            matching.append(change)
+        if not os.path.lexists(path):
+            if change.path in touched and not change.is_added:
+                found.missing.append(change.path)
+        elif not change.is_added and (
+            change.path not in touched or await _matches(git, change.path, change.old_mode, change.old_oid)
+        ):
+            continue  # git also lists files that were only copied or touched
+        elif await _matches(git, change.path, change.mode, change.oid):
+            found.matching.append(change)
         else:
-            differing.append(change.path)
-    return matching, differing
+            found.differing.append(change.path)
+    return found
 
 
 async def _changes(git: Git, old: str, new: str) -> list[_Change]:
     fields = iter((await git.query("diff-tree", "-r", "-z", "--no-renames", old, new, "--")).fields())
     found = []
     for info, path in zip(fields, fields, strict=True):
-        old_mode, mode, _, oid, _ = info.removeprefix(":").split(" ")
-        found.append(_Change(path, mode, oid, is_added=not old_mode.strip("0")))
+        old_mode, mode, old_oid, oid, _ = info.removeprefix(":").split(" ")
+        found.append(_Change(path, mode, oid, old_mode, old_oid))
     return found
 
 
-async def _matches(git: Git, path: str, change: _Change) -> bool:
-    """Compare mode and content, as git would add the file."""
-    mode = os.lstat(path).st_mode
-    if stat.S_ISLNK(mode):
+async def _matches(git: Git, name: str, mode: str, oid: str) -> bool:
+    """Compare mode and content of a file with a commit's, as git would add the file."""
+    path = os.path.join(git.folder, name)
+    found = os.lstat(path).st_mode
+    if stat.S_ISLNK(found):
         target = os.fsencode(os.readlink(path))
-        return (
-            change.mode == _SYMLINK_MODE and (await git.run("hash-object", "--stdin", stdin=target)).text == change.oid
-        )
-    if not stat.S_ISREG(mode) or change.mode != (_EXECUTABLE_MODE if mode & stat.S_IXUSR else _FILE_MODE):
+        return mode == _SYMLINK_MODE and (await git.run("hash-object", "--stdin", stdin=target)).text == oid
+    if not stat.S_ISREG(found) or mode != (_EXECUTABLE_MODE if found & stat.S_IXUSR else _FILE_MODE):
         return False
-    answer = await git.run("hash-object", f"--path={change.path}", "--", path)
-    return answer.code == 0 and answer.text == change.oid
+    answer = await git.run("hash-object", f"--path={name}", "--", path)
+    return answer.code == 0 and answer.text == oid
 
 
 async def _index_entries(git: Git, changes: Sequence[_Change]) -> list[_Change]:
