@@ -13,7 +13,7 @@ from tests.core.situations import WORKFLOWS
 from tests.core.strategies import examples
 from tests.support.simulation import LUCK, SETTLED, Simulation, World
 
-OUTCOMES = {"all_done", "failed", "iter_cap", "evaluator_cap", "no_case", "waiting", "parked", "token_cap"}
+OUTCOMES = {"all_done", "failed", "iter_cap", "evaluator_cap", "no_case", "declined", "waiting", "parked", "token_cap"}
 NAMES = ("a", "phase 1", "research x", "wave 1", "e")  # a task may be called as other things that are acted on
 ALL_WELL = {kind: outcomes[:1] for kind, outcomes in LUCK.items()}
 

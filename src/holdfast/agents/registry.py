@@ -13,6 +13,8 @@ from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process.own_program import holdfast_command
 
+MODEL_VARIABLE = "HOLDFAST_MODEL"  # the model of the built-in agent, as PROVIDER:NAME
+
 
 class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to start an agent. `secrets` are the only secret variables of the user's environment that it gets."""
@@ -23,6 +25,11 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     environment: Mapping[str, str] = {}
     secrets: tuple[str, ...] = ()
     login: str | None = None
+    login_files: tuple[str, ...] = ()  # one of them exists once a user has logged in; variables are expanded
+    login_command: str = ""  # how a user logs in
+    node: tuple[int, ...] = ()  # the lowest version of Node.js that runs it, if it needs one
+    needs: tuple[str, ...] = ()  # other programs that it starts
+    model_variable: str = ""  # the variable that chooses its model, if it must know before it starts
     runtime: Runtime = LOCAL
     reads: bool = True  # False for an agent that cannot create files when a read through us reports a missing file
     tui: TerminalUi | None = None  # its own terminal UI, if we know one
@@ -72,6 +79,9 @@ BUILT_IN: dict[str, AgentDefinition] = {
         title="Claude Code",
         reports_cost=True,
         install="npm install -g @agentclientprotocol/claude-agent-acp @anthropic-ai/claude-code",
+        node=(22,),
+        login_files=("${CLAUDE_CONFIG_DIR:-~/.claude}/.credentials.json",),
+        login_command="claude, then /login",
         secrets=(
             "ANTHROPIC_API_KEY",
             "ANTHROPIC_AUTH_TOKEN",
@@ -89,6 +99,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         title="Codex",
         reports_cost=False,
         install="npm install -g @agentclientprotocol/codex-acp @openai/codex",
+        login_files=("${CODEX_HOME:-~/.codex}/auth.json",),
+        login_command="codex login",
         secrets=("OPENAI_API_KEY", "CODEX_API_KEY", *_AZURE_VARIABLES, *_BEDROCK_VARIABLES),
         tui=tuis.CODEX,
     ),
@@ -97,6 +109,9 @@ BUILT_IN: dict[str, AgentDefinition] = {
         title="Gemini",
         reports_cost=False,
         install="npm install -g @google/gemini-cli",
+        node=(20,),
+        login_files=("~/.gemini/oauth_creds.json",),
+        login_command="gemini, then choose a login",
         secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY", *_VERTEX_VARIABLES),
         reads=False,
         by_the_minute=True,
@@ -106,6 +121,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("opencode", "acp"),
         title="OpenCode",
         install="npm install -g opencode-ai",
+        login_files=("${XDG_DATA_HOME:-~/.local/share}/opencode/auth.json",),
+        login_command="opencode auth login",
         secrets=("OPENCODE_API_KEY", *_PROVIDER_VARIABLES),
         tui=tuis.OPENCODE,
     ),
@@ -113,6 +130,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("copilot", "--acp", "--no-auto-update", "--disable-builtin-mcps"),
         title="Copilot",
         install="npm install -g @github/copilot",
+        login_files=("${COPILOT_HOME:-~/.copilot}/config.json",),
+        login_command="copilot, then /login",
         secrets=(
             "GH_TOKEN",
             "GITHUB_TOKEN",
@@ -127,6 +146,9 @@ BUILT_IN: dict[str, AgentDefinition] = {
         title="Qwen Code",
         reports_cost=False,
         install="npm install -g @qwen-code/qwen-code",
+        node=(22,),
+        login_files=("~/.qwen/oauth_creds.json",),
+        login_command="qwen, then /auth",
         secrets=(
             "OPENAI_API_KEY",
             "DASHSCOPE_API_KEY",
@@ -142,6 +164,9 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("kimi", "acp"),
         title="Kimi",
         install="npm install -g @moonshot-ai/kimi-code",
+        node=(22, 19),
+        login_files=("~/.kimi-code/credentials", "~/.kimi/credentials"),
+        login_command="kimi login",
         secrets=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
     ),
     "auggie": AgentDefinition(
@@ -149,33 +174,53 @@ BUILT_IN: dict[str, AgentDefinition] = {
         title="Auggie",
         reports_cost=False,
         install="npm install -g @augmentcode/auggie",
+        node=(20,),
+        login_files=("~/.augment/session.json",),
+        login_command="auggie login",
         secrets=("AUGMENT_SESSION_AUTH", "AUGMENT_API_TOKEN"),
     ),
     "cline": AgentDefinition(
         command=("cline", "--acp"),
         title="Cline",
         install="npm install -g cline",
+        login_files=("~/.cline/data/settings/providers.json", "~/.cline/data/secrets.json"),
+        login_command="cline auth",
         secrets=("CLINE_API_KEY", *_PROVIDER_VARIABLES),
     ),
     "pi": AgentDefinition(
         command=("pi-acp",),
         title="Pi",
         install="npm install -g pi-acp @earendil-works/pi-coding-agent",
+        node=(22, 19),
+        needs=("pi",),
+        login_files=(
+            "${PI_CODING_AGENT_DIR:-~/.pi/agent}/auth.json",
+            "${PI_CODING_AGENT_DIR:-~/.pi/agent}/models.json",
+        ),
+        login_command="pi, then /login",
         secrets=_PROVIDER_VARIABLES,
     ),
     "hermes": AgentDefinition(
         command=("hermes-acp",),
         title="Hermes",
         install="pip install 'hermes-agent[acp]'",
+        login_files=("${HERMES_HOME:-~/.hermes}/auth.json", "${HERMES_HOME:-~/.hermes}/config.yaml"),
+        login_command="hermes setup",
         secrets=_PROVIDER_VARIABLES,
     ),
     "goose": AgentDefinition(
-        command=("goose", "acp"), title="Goose", install="see the Goose documentation", secrets=_PROVIDER_VARIABLES
+        command=("goose", "acp"),
+        title="Goose",
+        install="see the Goose documentation",
+        secrets=_PROVIDER_VARIABLES,
+        login_files=("${XDG_CONFIG_HOME:-~/.config}/goose/config.yaml",),
+        login_command="goose configure",
     ),
     "builtin": AgentDefinition(
         command=holdfast_command("agent", "builtin"),
         title="Holdfast's own, for any model endpoint",
         install="pip install 'holdfast[builtin]'",
+        model_variable=MODEL_VARIABLE,
         secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
 }

@@ -26,6 +26,7 @@ class EndReason(StrEnum):
     NO_CASE = "no_case"
     EMPTY_RESPONSES = "empty_responses"  # several turns in a row without any output
     REFUSED = "refused"  # tool calls were refused, and nothing changed
+    DECLINED = "declined"  # the model declined to do it
     REVIEW_CAP = "review_cap"  # a review did not pass within its limit
     CHECKS_CAP = "checks_cap"  # the checks of a phase did not pass within its limit
     NO_PLAN = "no_plan"
@@ -45,6 +46,7 @@ TASK_REASONS = (
     EndReason.NO_CASE,
     EndReason.EMPTY_RESPONSES,
     EndReason.REFUSED,
+    EndReason.DECLINED,
 )
 PHASE_REASONS = (EndReason.REVIEW_CAP, EndReason.CHECKS_CAP, EndReason.EMPTY_RESPONSES)
 
@@ -63,6 +65,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     EndReason.NO_CASE: "the worker never submitted its case",
     EndReason.EMPTY_RESPONSES: "the agent's turns were empty",
     EndReason.REFUSED: "tool calls were refused and nothing was changed",
+    EndReason.DECLINED: "the agent declined",
     EndReason.REVIEW_CAP: "review limit reached",
     EndReason.CHECKS_CAP: "limit of failed checks reached",
     EndReason.NO_PLAN: "no plan was submitted",

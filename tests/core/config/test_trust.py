@@ -85,7 +85,7 @@ def test_the_rest_of_a_file_holds() -> None:
 def test_each_setting_was_thought_about() -> None:
     """A new one must be put into a test above before it is added here."""
     assert {field.name for field in msgspec.structs.fields(Settings)} == {
-        *("agent", "workflow", "parallel", "after_interruption", "roles", "caps", "validators"),
+        *("agent", "model", "workflow", "parallel", "after_interruption", "roles", "caps", "validators"),
         *("permissions", "hooks", "agents", "runtime", "resume", "memory", "approvals", "publish", "reviewers", "chat"),
         "worktree",
     }

@@ -47,7 +47,8 @@ def alone(task: Task, worker: Conversation | None = None, **more: Any) -> RunSta
 
 
 BEGIN, GO_ON, TAKE = "work 1 (begin)", "work 1 (go on)", "take as done 1"
-NO_CASE, REFUSED, UNKNOWN = (f"end iteration 1 ({reason})" for reason in ("no_case", "refusal", "unknown"))
+NO_CASE, UNKNOWN = (f"end iteration 1 ({reason})" for reason in ("no_case", "unknown"))
+DECLINED = "fail 1 (declined)"
 EMPTY, SAID_NOTHING = "end iteration 1 (empty_responses)", "fail 1 (empty_responses)"
 WAITING, PARKED = "stop (waiting)", "stop (parked)"
 
@@ -61,7 +62,7 @@ AT_WORK: dict[str, tuple[Conversation | None, str, str, str]] = {
     "a third empty one": (worked("end_turn", turns=3, empty=3), SAID_NOTHING, SAID_NOTHING, SAID_NOTHING),
     "max_tokens": (worked("max_tokens"), TAKE, NO_CASE, TAKE),
     "max_turn_requests": (worked("max_turn_requests"), TAKE, NO_CASE, TAKE),
-    "refusal": (worked("refusal"), REFUSED, REFUSED, REFUSED),
+    "refusal": (worked("refusal"), DECLINED, DECLINED, DECLINED),
     "nobody knows": (worked(None), UNKNOWN, UNKNOWN, UNKNOWN),
     "cancelled": (worked("cancelled", cuts=1), GO_ON, GO_ON, WAITING),
     "interrupted": (worked("interrupted", cuts=1), GO_ON, GO_ON, WAITING),

@@ -119,7 +119,7 @@ async def test_an_agent_that_dies_when_it_is_started_leaves_the_conversation_wai
     place.play({**book(), "start": [{"crash": start}]})
     async with place.session() as (_, _, conversations):
         name = await conversations.open(AGENT)
-        with pytest.raises(AgentUnavailable, match="died in initialize"):
+        with pytest.raises(AgentUnavailable, match="player failed to start"):
             await conversations.send_prompt(name, FACT, place.cwd)
         assert conversations.state(name).state == "waiting_for_input"
         place.play(book())

@@ -60,7 +60,12 @@ _REPLAYED_UPDATES = frozenset(  # about earlier turns; a new session sends the o
 
 
 class AgentExited(HoldfastError):
-    """Its process died, or it closed its output."""
+    """Its process died, or it closed its output. `code` is its exit code, if it ended by itself."""
+
+    def __init__(self, message: str, how: str = "", code: int | None = None) -> None:
+        super().__init__(message)
+        self.how = how.removeprefix("it ").replace("exited with code", "exit code").replace("was killed", "killed")
+        self.code = code
 
 
 class AgentSilent(TimedOut):
@@ -335,14 +340,19 @@ class AgentConnection:
             if death.done() and not call.done():
                 await asyncio.wait({call}, timeout=_EXIT_WAIT_S * load_factor())
                 if not call.done():
-                    raise AgentExited(f"the agent died in {method}: {death.result()}")
+                    raise self._exited(method, death.result())
             if call.done() and isinstance(call.exception(), ConnectionError):
                 if self._transport.failure is not None:
                     raise self._transport.failure
-                raise AgentExited(f"the agent died in {method}: {await self._exit_reason()}")
+                raise self._exited(method, await self._exit_reason())
             return call.done()
         finally:
             death.cancel()
+
+    def _exited(self, method: str, how: str) -> AgentExited:
+        code = self.tree.exit_code
+        by_itself = code if code is not None and code >= 0 else None
+        return AgentExited(f"the agent died in {method}: {how}", how, by_itself)
 
     async def _exit_reason(self) -> str:
         try:

@@ -33,7 +33,7 @@ _HIDDEN_KEY_PATHS = (
 
 def spawn_command(launch: Launch) -> SpawnCommand:
     """Pass the options in a file: the agent chooses a terminal's variables, and bubblewrap itself must not get them."""
-    program = _check_bwrap(shutil.which(_PROGRAM))
+    program = check_bwrap(shutil.which(_PROGRAM))
     options = _options(launch)
     file = os.memfd_create("sandbox")  # inherited only by the process that gets it
     os.write(file, "".join(f"{option}\0" for option in options).encode(errors="surrogateescape"))
@@ -62,7 +62,7 @@ def _options(launch: Launch) -> list[str]:
 
 
 @cache
-def _check_bwrap(program: str | None) -> str:
+def check_bwrap(program: str | None) -> str:
     """Check once that bubblewrap works here; raises `BadInput` otherwise."""
     if program is None:
         raise BadInput(

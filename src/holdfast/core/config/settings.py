@@ -248,6 +248,10 @@ class Settings(SettingsTable, frozen=True):
         str,
         Meta(description="the agent; `holdfast agents ls` lists them. Words after its name are added to its command"),
     ] = "claude"
+    model: Annotated[
+        str | None,
+        Meta(description="the model, as the agent names it; default: the agent's own choice", examples=["opus"]),
+    ] = None
     workflow: Annotated[str, Meta(description="`solo`, `chat`, `loop`, `waves`, `pipeline`, or your own file")] = "solo"
     parallel: Annotated[Count, Meta(description="tasks at the same time")] = 2
     reviewers: Annotated[

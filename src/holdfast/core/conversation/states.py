@@ -25,6 +25,7 @@ ENDED_STATES = frozenset({ConversationState.COMPLETED, ConversationState.FAILED,
 INTERRUPTED, CANCELLED = "interrupted", "cancelled"
 CANCELLED_BY_PERSON = "cancelled_by_person"  # it is not continued: the person knows, and so does the agent
 REFUSED = "refused"  # the agent answered the prompt with an error; a model that declines is a `refusal`
+REFUSAL = "refusal"  # the model declined the request: asking again gets the same answer
 NO_TOOLS = "no_tools"  # the agent did not have its reporting tools when the turn began
 UNFINISHED_TURN_REASONS = frozenset({INTERRUPTED, CANCELLED, REFUSED, NO_TOOLS})  # of turns that did not finish
 

@@ -9,7 +9,13 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from holdfast.core.conversation.states import ASKED_AGAIN, ENDED_STATES, FINISHED_TURN_REASONS, UNFINISHED_TURN_REASONS
+from holdfast.core.conversation.states import (
+    ASKED_AGAIN,
+    ENDED_STATES,
+    FINISHED_TURN_REASONS,
+    REFUSAL,
+    UNFINISHED_TURN_REASONS,
+)
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKey, ActionKind, PromptKind, RuntimeFacts
 from holdfast.core.end_reason import TASK_REASONS, EndReason, TaskFailure
 from holdfast.core.events.issue import BlockerReported
@@ -274,10 +280,26 @@ def _failure_reason(view: _View, task_id: str, task: Task) -> str | None:
         return TaskFailure.CONFLICTS
     if is_silent(view.state.conversations.get(task.worker or "")):
         return EndReason.EMPTY_RESPONSES
+    if _has_declined(view, task_id, task):
+        return EndReason.DECLINED
     if task.iteration - task.conflicted > bounds.iterations:
         without_result = (EndReason.NO_CASE, EndReason.EMPTY_RESPONSES)
         return EndReason(task.reason) if task.reason in without_result else EndReason.ITERATION_CAP
     return None
+
+
+def _has_declined(view: _View, task_id: str, task: Task) -> bool:
+    """Whether its worker's model declined the last prompt of this attempt, and no message waits to change that."""
+    worker = view.state.conversations.get(task.worker or "")
+    if (
+        view.workflow.chat
+        or worker is None
+        or worker.turns <= task.since
+        or worker.turn is not None
+        or worker.last != REFUSAL
+    ):
+        return False
+    return not _has_message_to_deliver(view, task_id)
 
 
 def is_silent(conversation: Conversation | None) -> bool:

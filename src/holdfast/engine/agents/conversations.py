@@ -71,7 +71,7 @@ from holdfast.engine.agents.recovery import (
     TextSink,
     close_agent,
 )
-from holdfast.engine.agents.transcript import history_of, interrupted_turn, was_heard
+from holdfast.engine.agents.transcript import history_of, interrupted_turn, last_reply, was_heard
 from holdfast.leaf.errors import BadInput, Denied, StorageFailed
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.sync import sync_existing_folders
@@ -179,6 +179,10 @@ class Conversations:
     def unheard_messages(self, conversation_id: str) -> list[str]:
         """Return messages that were delivered in turns that did not finish."""
         return [message_text(message.body) for message in self.state(conversation_id).unheard.values()]
+
+    async def last_reply(self, conversation_id: str) -> str:
+        """The last text of its agent, as the log has it."""
+        return await last_reply(self._context.log, conversation_id)
 
     async def send_prompt(
         self, conversation_id: str, text: str, cwd: str, *, messages: Sequence[str] = (), notices: Sequence[str] = ()

@@ -53,6 +53,7 @@ from holdfast.core.state import Conversation
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.agents.credentials import auth_advice, file_size, stderr_since
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.agents.start_failure import is_permanent, start_failure_text
 from holdfast.engine.agents.tmux import tmux_slot
 from holdfast.engine.agents.tool_listing import forget_listed, is_listed, wait_until_listed
 from holdfast.engine.agents.transcript import history_of
@@ -99,7 +100,14 @@ _NOTICES = {
 
 
 class AgentUnavailable(HoldfastError):
-    """No strategy worked, not even a new session. The conversation waits; nothing is lost."""
+    """No strategy worked, not even a new session. The conversation waits; nothing is lost.
+
+    `is_permanent` when another attempt would end the same way.
+    """
+
+    def __init__(self, message: str, *, is_permanent: bool = False) -> None:
+        super().__init__(message)
+        self.is_permanent = is_permanent
 
 
 async def _do_nothing(_: str) -> None:
@@ -161,11 +169,13 @@ class Recovery:
             return live
         except AGENT_ERRORS as error:
             await self._record_failure(conversation_id, stack, str(error))
-            advice = f"; what it complained of is in {stderr_path}" if file_size(stderr_path) else ""
             code = error.code if isinstance(error, AgentRefused) else None
-            stderr = stderr_since(stderr_path, before) if code is None else ""
-            advice += auth_advice(state.agent, self._context.agents, str(error), code=code, stderr=stderr)
-            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}{advice}") from error
+            stderr = stderr_since(stderr_path, before)
+            complaint = stderr if code is None else ""
+            advice = auth_advice(state.agent, self._context.agents, str(error), code=code, stderr=complaint)
+            where = f"; its stderr is in {stderr_path}" if stderr else ""
+            text = f"{start_failure_text(state.agent, error, stderr)}{where}{advice}"
+            raise AgentUnavailable(text, is_permanent=is_permanent(error, stderr)) from error
         except HoldfastError as error:
             await self._record_failure(conversation_id, stack, str(error))
             raise
@@ -242,7 +252,9 @@ class Recovery:
     async def _start_with_retry(
         self, conversation_id: str, entry: AgentDefinition, cwd: str, stack: AsyncExitStack
     ) -> tuple[AgentConnection, AgentInfo]:
-        """Start the agent, with one retry."""
+        """Start the agent, with one retry unless that would end the same way."""
+        said = self._stderr_path(conversation_id)
+        before = file_size(said)
         try:
             return await self._start_agent(conversation_id, entry, cwd, stack)
         except (AgentExited, AgentSilent) as error:
@@ -250,6 +262,8 @@ class Recovery:
                 RecoveryStrategyFailed(conversation=conversation_id, rung=_START_STEP, reason=str(error))
             )
             await stack.aclose()
+            if is_permanent(error, stderr_since(said, before)):
+                raise
             return await self._start_agent(conversation_id, entry, cwd, stack)
 
     async def _start_agent(
@@ -271,6 +285,7 @@ class Recovery:
             environment={
                 **self._context.environment,
                 **environment_for(entry),
+                **self._model_environment(conversation_id, entry),
                 RUN_MARK: self._context.run_id,
             },
             mark=self._mark(conversation_id),
@@ -399,8 +414,9 @@ class Recovery:
 
     async def _choose_model(self, conversation_id: str, agent: AgentConnection, opened: AgentSession) -> list[Event]:
         """Set the model of the role; adds a remark if the agent does not offer it."""
-        model = self._context.models.get(self._state(conversation_id).role or ANY_ROLE)
-        if model is None:
+        model = self._model(conversation_id)
+        entry = find_agent(self._state(conversation_id).agent or "", self._context.agents)
+        if model is None or entry.model_variable:
             return []
         fits = [offer for offer in opened.models if model.casefold() in (offer.value.casefold(), offer.name.casefold())]
         if not fits:
@@ -411,6 +427,16 @@ class Recovery:
         if not fits[0].is_current:
             await agent.set_option(opened.session_id, fits[0].option_id, fits[0].value)
         return []
+
+    def _model(self, conversation_id: str) -> str | None:
+        """Return the model that is chosen for its role."""
+        models = self._context.models
+        return models.get(self._state(conversation_id).role or ANY_ROLE, models.get(ANY_ROLE))
+
+    def _model_environment(self, conversation_id: str, entry: AgentDefinition) -> dict[str, str]:
+        """For an agent that must know its model before it starts."""
+        model = self._model(conversation_id)
+        return {entry.model_variable: model} if entry.model_variable and model is not None else {}
 
     async def _container_id(self, conversation_id: str, runtime: Runtime) -> str | None:
         """Return its agent's container; None if the engine does not answer: the labels still find it."""

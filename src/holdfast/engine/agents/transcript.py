@@ -39,6 +39,14 @@ async def history_of(log: Log, conversation_id: str, max_chars: int = MAX_HISTOR
     return history
 
 
+async def last_reply(log: Log, conversation_id: str) -> str:
+    """The last text of the agent; empty when it said nothing."""
+    async for entry in _entries(log, conversation_id):
+        if entry.kind is EntryKind.ASSISTANT:
+            return entry.text
+    return ""
+
+
 async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | None:
     """Return the newest turn if it was interrupted. The request is older if that turn itself continued another."""
     returned: dict[str, ToolReturned] = {}

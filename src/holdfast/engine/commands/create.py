@@ -16,8 +16,8 @@ from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor, is
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import Workflow, build_plan
 from holdfast.engine.config.agents import agents_from_settings
-from holdfast.engine.config.config import load_config
-from holdfast.engine.config.run_config import new_run_config
+from holdfast.engine.config.config import Config, load_config
+from holdfast.engine.config.run_config import RunConfig, new_run_config
 from holdfast.engine.home import Home
 from holdfast.engine.prompts.templates import user_folders_at
 from holdfast.engine.workspace.workspace import NewRun, create_run
@@ -28,6 +28,7 @@ from holdfast.workflows.prompt_templates import preferences_of, templates_of
 from holdfast.workflows.tasklists import read_tasks
 
 GOAL_TASK_ID = "T-1"  # the task's id when the goal is the only task
+_LIST_SUFFIXES = (".md", ".markdown", ".yaml", ".yml", ".json", ".toml")
 GOAL_REDACTED = (
     "what was asked for holds a secret: it is recorded, and told to agents, without it. "
     "To give an agent the secret, put it into a variable and name that in agents.NAME.secrets of your config"
@@ -59,11 +60,10 @@ async def prepare_run(home: Home, request: RunRequest) -> str:
     workflow = run_config.workflow
     _check_optional_phases(workflow, request.phases)
     _check_templates(workflow, os.path.abspath(request.repo))
-    is_list = not workflow.chat and os.path.exists(request.goal)  # a chat begins with a message
-    source = os.path.abspath(request.goal) if is_list else None
+    source = None if workflow.chat else _task_list_path(request.goal)  # a chat begins with a message
     redactor = Redactor.from_environment(os.environ)
     tasks = read_tasks(source) if source is not None else _single_task_list(redactor.redact_text(request.goal))
-    run_config.check_agents((task.agent for task in tasks.tasks), must_be_installed=request.must_start_now)
+    _check_agents(config, run_config, tasks, must_start_now=request.must_start_now)
     goal = redactor.redact_text(request.goal if source is None else _goal_of(tasks, source))
     _check_worktree_paths(config.settings.worktree)
     new = NewRun(goal, request.repo, workflow.name, request.slug, request.base, request.include_changes)
@@ -75,6 +75,26 @@ async def prepare_run(home: Home, request: RunRequest) -> str:
     if is_redacted(goal) or any(redact_event(event, redactor) is not event for event in known):
         known.append(WarningLogged(message=GOAL_REDACTED))
     return await create_run(home, new, *known, seeds=[os.path.abspath(seed) for seed in request.seeds])
+
+
+def _task_list_path(goal: str) -> str | None:
+    """The path that a goal names; None when it is words. A path that does not exist is a mistake, not a goal."""
+    if os.path.exists(goal):
+        return os.path.abspath(goal)
+    looks_like_path = os.sep in goal or goal.endswith(_LIST_SUFFIXES)
+    if looks_like_path and len(goal.split()) == 1 and not goal.startswith(("http://", "https://")):
+        raise BadInput(f"{goal} does not exist; name a task list that does, or write the goal in several words")
+    return None
+
+
+def _check_agents(config: Config, run_config: RunConfig, tasks: TaskList, *, must_start_now: bool) -> None:
+    """Raise `BadInput` before anything is written; a user who chose no agent is told how to choose one."""
+    try:
+        run_config.check_agents((task.agent for task in tasks.tasks), must_be_installed=must_start_now)
+    except BadInput as error:
+        if config.origins["agent"].layer == "built-in":
+            raise BadInput(f"{error}. To choose another agent: holdfast init") from error
+        raise
 
 
 def _settings_event(request: RunRequest) -> SettingsChosen:

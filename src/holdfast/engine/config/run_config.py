@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec import structs
+
 from holdfast.agents.environment import without_secrets
 from holdfast.agents.launch import ANY_ROLE, LOCAL, Runtime, choose_runtime
-from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
+from holdfast.agents.readiness import start_problem
+from holdfast.agents.registry import AgentDefinition, environment_for, find_agent
 from holdfast.core.config.settings import Approvals, Settings
 from holdfast.core.conversation.permission import PermissionConfig
 from holdfast.core.conversation.states import AfterInterruption
@@ -58,9 +61,14 @@ class RunConfig(NamedTuple):
 
     @property
     def models(self) -> dict[str, str]:
-        """By role, where the config names a model; `reviewer` also applies to `reviewer:logic`."""
+        """By role, where the config names a model; `reviewer` also names `reviewer:logic`, `ANY_ROLE` the rest."""
         own = {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
+        if self.settings.model is not None:
+            own[ANY_ROLE] = self.settings.model
         return {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own} | own
+
+    def model_for(self, role: str) -> str | None:
+        return self.models.get(role, self.settings.model)
 
     @property
     def runtimes(self) -> dict[str, Runtime]:
@@ -93,11 +101,16 @@ class RunConfig(NamedTuple):
         return [role for phase in self.workflow.phases for role in phase.all_roles]
 
     def check_agents(self, task_agents: Iterable[str | None] = (), *, must_be_installed: bool = True) -> None:
-        """Check before anything starts that the agents are known and, if `must_be_installed`, installed."""
-        for name in dict.fromkeys((*(name for _, name in self.agents_by_role(task_agents)), self.agent_for(EVALUATOR))):
+        """Raise `BadInput` when an agent is unknown, or cannot start here. `task_agents` are those that tasks name."""
+        by_role = (*self.agents_by_role(task_agents), (EVALUATOR, self.agent_for(EVALUATOR)))
+        for role, name in dict.fromkeys(by_role):
             entry = find_agent(name, self.agents)
-            if must_be_installed and not (entry.is_installed() or self._uses_container_or_tmux):
-                raise BadInput(install_advice(entry))
+            if not must_be_installed or self._uses_container_or_tmux:
+                continue
+            runtime = choose_runtime(self.runtimes, role, entry.runtime)
+            problem = start_problem(structs.replace(entry, runtime=runtime), self.model_for(role))
+            if problem is not None:
+                raise BadInput(problem)
 
     def agents_by_role(self, task_agents: Iterable[str | None] = ()) -> list[tuple[str, str]]:
         """Return the agents by role: of the run, of the phases of its workflow, and those its tasks name."""

@@ -17,7 +17,7 @@ from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Draft
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.state import TaskStage
-from holdfast.engine.agents.conversations import Conversations
+from holdfast.engine.agents.conversations import AgentUnavailable, Conversations
 from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.inbox.handle import InboxHandler
 from holdfast.engine.session.task_steps import TaskSteps
@@ -158,7 +158,8 @@ class Runner:
         encountered = ErrorEncountered(error=f"{key}: {error}", attempts=self._failures[key], retried=True)
         self._errors[key] = Draft(encountered, agent=self._agent_of(key))
         await self._run.append(self._errors[key])
-        if self._failures[key] >= _MAX_ATTEMPTS:
+        is_permanent = isinstance(error, AgentUnavailable) and error.is_permanent
+        if is_permanent or self._failures[key] >= _MAX_ATTEMPTS:
             self._stuck[key] = str(error)
 
     async def _record_success(self, key: ActionKey) -> None:

@@ -182,7 +182,9 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
         handle.attach(runner)
         reason = await runner.run(receiver)
         await observer.wait_until_idle()
-        stuck = run.redactor.redact_text("; ".join(f"{name}: {why}" for name, why in runner.stuck.items())) or None
+        problems = [f"{key}: {why}" for key, why in runner.stuck.items()]
+        problems += [f"{task_id}: {words}" for task_id, words in steps.declined.items()]
+        stuck = run.redactor.redact_text("; ".join(problems)) or None
     effects.delete_trash()
     write_projections(effects.folder, run.state)  # before the end is recorded: a finished run need not be opened again
     await run.append(SessionEnd(reason=reason, summary=stuck))

@@ -36,6 +36,7 @@ from holdfast.core.messages.addressing import messages_for, shared_addresses
 from holdfast.core.messages.schema import message_text
 from holdfast.core.messages.signals import Category
 from holdfast.core.state import BranchStatus, RunState, Task, TaskStage
+from holdfast.core.text.cut import cut
 from holdfast.engine.agents.conversations import Conversations, TurnResult
 from holdfast.engine.checks.preparation import Preparation
 from holdfast.engine.checks.task_checks import TaskChecks
@@ -58,6 +59,7 @@ from holdfast.leaf.files.directories import path_exists
 TaskStep = Callable[[str, Action], Awaitable[None]]
 
 _NO_WORKTREE_NEEDED = (ActionKind.COMPLETE, ActionKind.REOPEN, ActionKind.END_CONVERSATIONS)
+_MAX_DECLINED_CHARS = 600  # of the reason that an agent gives
 
 
 class StepCallbacks(NamedTuple):
@@ -87,6 +89,7 @@ class TaskSteps:
         self._checks = TaskChecks(workspace, config)
         self._preparation = Preparation(workspace, config)
         self._phase_steps = PhaseSteps(workspace, conversations, config, callbacks.receive)
+        self.declined: dict[str, str] = {}  # why agents declined tasks, in their words
         self._in_flight_messages: set[str] = set()  # messages in prompts that are not sent yet
         self._steps: dict[ActionKind, TaskStep] = {
             ActionKind.START: self._start,
@@ -345,6 +348,10 @@ class TaskSteps:
     async def _fail(self, task_id: str, action: Action) -> None:
         await self._ensure_worktree(task_id)
         reason = action.reason or EndReason.FAILED
+        worker = self._task(task_id).worker
+        if reason == EndReason.DECLINED and worker is not None:
+            words = " ".join((await self._conversations.last_reply(worker)).split())
+            self.declined[task_id] = cut(words, _MAX_DECLINED_CHARS) or "it gave no reason"
         await fail_task(self._workspace, task_id, reason)
         completed = AgentCompleted(name=agent_name(WORKER, task_id), result=ConversationState.FAILED)
         await self._append(*self._explain_no_learnings(task_id, f"the task failed ({reason})"), completed)

@@ -38,7 +38,21 @@ _EXIT_CODES: Mapping[str, int] = {
     EndReason.WAITING: DecisionNeeded.exit_code,
 }
 _LAST_LINES_S = 10.0  # for the view to show the last lines
+_SETTING_OF_OPTION = {
+    "agent": "agent",
+    "model": "model",
+    "parallel": "parallel",
+    "allow": "permissions.policy",
+    "budget": "caps.dollars",
+    "max_tokens": "caps.tokens",
+    "iterations": "caps.iterations",
+}
 _HINTS = {
+    EndReason.COST_CAP: "raise it with --budget DOLLARS",
+    EndReason.TOKEN_CAP: "raise it with --max-tokens N",
+    EndReason.WALL_CLOCK: "raise it with --max-minutes N",
+    EndReason.ITERATION_CAP: "raise it with --iterations N",
+    EndReason.DECLINED: "say it in other words: holdfast send",
     EndReason.REFUSED: "allow more with --allow or permissions.rules",
     EndReason.REVIEW_CAP: "resume continues with fixing",
     EndReason.CHECKS_CAP: "resume tries the phase again",
@@ -49,10 +63,15 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--agent", type=utf8_text, metavar="NAME", help="the agent: claude, codex, gemini, builtin, playbook:FILE, …"
     )
+    parser.add_argument("--model", type=utf8_text, metavar="NAME", help="the model, as the agent names it")
     parser.add_argument("--parallel", type=int, metavar="N", help="how many tasks run at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without your permission"
     )
+    parser.add_argument("--budget", type=float, metavar="DOLLARS", help="stop when the run has cost this much")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="stop when the run has used this many tokens")
+    parser.add_argument("--max-minutes", type=float, metavar="N", help="stop this session after N minutes")
+    parser.add_argument("--iterations", type=int, metavar="N", help="how many iterations a task may take")
     parser.add_argument(
         "--set",
         type=utf8_text,
@@ -67,7 +86,9 @@ def add_options(parser: Parser) -> None:
 
 def flags_from_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings given as options, by their dotted names."""
-    named = {"agent": options.agent, "parallel": options.parallel, "permissions.policy": options.allow}
+    named = {setting: getattr(options, option, None) for option, setting in _SETTING_OF_OPTION.items()}
+    if getattr(options, "max_minutes", None) is not None:
+        named["caps.wall_clock"] = options.max_minutes * 60
     flags: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     for pair in options.set:
         key, equals, value = pair.partition("=")

@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if not options.model:
-        raise BadInput("no model given. Pass --model PROVIDER:NAME or set HOLDFAST_MODEL")
+        raise BadInput("no model: give --model PROVIDER:NAME or set HOLDFAST_MODEL")
     serve_builtin_agent(
         BuiltinOptions(
             model=options.model,

@@ -48,6 +48,7 @@ def run(arguments: list[str]) -> int:
         "--seed", action="append", default=[], metavar="PATH", help="a file or folder to start with, committed or not"
     )
     parser.add_argument("--agent", type=utf8_text, metavar="NAME", help="the agent")
+    parser.add_argument("--model", type=utf8_text, metavar="NAME", help="the model, as the agent names it")
     parser.add_argument("--parallel", type=int, metavar="N", help="how many tasks run at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without permission"
