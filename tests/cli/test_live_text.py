@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from holdfast.app.text.live_area import live_rows, text_rows
+from holdfast.app.text.live_area import Extras, live_rows, text_rows
 from holdfast.app.text.screen import display_width
 from holdfast.app.text.spans import row_text
 from holdfast.core.conversation.live_text import OpenText
@@ -66,14 +66,14 @@ def test_output_off_a_terminal_has_only_the_log(stage: Stage) -> None:
 def test_live_area_shows_the_last_rows_of_what_is_said() -> None:
     state = fold_all(session_log(ConversationOpened(conversation="c", agent="claude", role="evaluator", task="T-1")))
     texts = {"c": OpenText("agent", "one\ntwo\n\nthree\nfour")}
-    _, *rows = map(row_text, live_rows(state, "r", "", 80, 24, texts))
+    _, *rows = map(row_text, live_rows(state, "r", "", 80, 24, Extras(texts)))
     assert rows == ["  T-1 evaluator  │ two", "                 │ three", "                 │ four"]
 
 
 def test_agents_that_speak_at_once_have_a_row_each() -> None:
     opened = [ConversationOpened(conversation=name, agent=name) for name in ("a", "b")]
     texts = {name: OpenText("agent", f"x\nI am {name}") for name in ("a", "b")}
-    _, *rows = map(row_text, live_rows(fold_all(session_log(*opened)), "r", "", 80, 24, texts))
+    _, *rows = map(row_text, live_rows(fold_all(session_log(*opened)), "r", "", 80, 24, Extras(texts)))
     assert rows == ["  a  │ I am a", "  b  │ I am b"]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from textwrap import wrap
+from typing import NamedTuple
 
 from holdfast.app.text.screen import display_width, pluralize, printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span, pad_to_width
@@ -24,16 +25,24 @@ _STAGE_COLUMNS = 10  # columns
 _TEXT_ROWS = 3  # of what an agent is saying, if no other agent speaks
 
 
-def live_rows(
-    state: RunState, run_id: str, now: str, width: int, height: int, texts: Mapping[str, OpenText] | None = None
-) -> list[Row]:
-    """Return rows that fit the width and height of the terminal. `texts` are what agents are saying."""
+class Extras(NamedTuple):
+    """What is not in the run's state: what agents are saying, and how to answer requests here (else: a command)."""
+
+    texts: Mapping[str, OpenText] = {}
+    hints: Mapping[str, str] = {}
+
+
+_NOTHING = Extras()
+
+
+def live_rows(state: RunState, run_id: str, now: str, width: int, height: int, extras: Extras = _NOTHING) -> list[Row]:
+    """Return rows that fit the width and height of the terminal."""
     room = max(1, height - 2)
     rows = [
         _heading_row(state, run_id, now, width),
         *_task_rows(state, now, width),
-        *_permission_rows(state, run_id, width),
-        *_text_rows(state, texts or {}, width),
+        *_permission_rows(state, run_id, width, extras.hints),
+        *_text_rows(state, extras.texts, width),
     ]
     if len(rows) <= room:
         return rows
@@ -178,18 +187,19 @@ def conversation_activity(state: RunState, conversation: Conversation) -> str:
     return _THINKING
 
 
-def _permission_rows(state: RunState, run_id: str, width: int) -> Iterator[Row]:
+def _permission_rows(state: RunState, run_id: str, width: int, hints: Mapping[str, str]) -> Iterator[Row]:
     for request_id, request in state.permissions.items():
         conversation = state.conversations.get(request.conversation)
         subject = f"{conversation.task} " if conversation is not None and conversation.task else ""
-        command = f"holdfast approve {run_id} {request_id}"
+        command = hints.get(request_id) or f"holdfast approve {run_id} {request_id}"
+        colour = "bold" if request_id in hints else "dim"
         text = printable(f"{subject}asks: {call_summary(request)}")
         if width > len(command) + _NARROW_COLUMNS:
             text = shorten_to_width(text, width - 7 - len(command))
-            yield [Span("  ? ", "yellow"), Span(text, "yellow"), Span(f"  {command}", "dim")]
+            yield [Span("  ? ", "yellow"), Span(text, "yellow"), Span(f"  {command}", colour)]
         else:
             yield [Span("  ? ", "yellow"), Span(shorten_to_width(text, width - 5), "yellow")]
-            yield [Span(shorten_to_width(f"    {command}", width - 1), "dim")]
+            yield [Span(shorten_to_width(f"    {command}", width - 1), colour)]
 
 
 def elapsed(since: str | None, now: str) -> str:

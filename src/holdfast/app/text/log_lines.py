@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from holdfast.app.text.events import describe_event, event_colour, event_details, event_subject, is_error
 from holdfast.core.events import Event
+from holdfast.core.events.conversation import PermissionRequested
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
 from holdfast.engine.queries.logs import LogLine
@@ -16,6 +17,7 @@ class EventLine(NamedTuple):
     colour: str | None
     is_error: bool
     detail: tuple[str, ...] = ()
+    request: str | None = None  # the permission request that it shows
 
 
 def describe_line(log_line: LogLine, state: RunState) -> EventLine | None:
@@ -25,9 +27,9 @@ def describe_line(log_line: LogLine, state: RunState) -> EventLine | None:
     if event is None or text is None or not isinstance(log_line.line, Line):
         return None
     time = (log_line.line.ts or "")[11:19]
-    return EventLine(
-        time, event_subject(event, state), text, event_colour(event), is_error(event), event_details(event, state)
-    )
+    request = event.request if isinstance(event, PermissionRequested) else None
+    subject, colour, detail = event_subject(event, state), event_colour(event), event_details(event, state)
+    return EventLine(time, subject, text, colour, is_error(event), detail, request)
 
 
 def _decode_event(log_line: LogLine) -> Event | None:

@@ -1,5 +1,6 @@
 """What `approve` and `deny` share: answering a request of an agent or a phase."""
 
+import argparse
 import asyncio
 import json
 from collections.abc import Mapping
@@ -7,12 +8,14 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.app.cli.arguments import Parser, utf8_text
+from holdfast.app.text.rules import rule_text
 from holdfast.app.text.screen import printable
 from holdfast.core.messages.answers import APPROVAL_PREFIX
 from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_to_answer
 from holdfast.engine.commands.answer import already_answered_error, raise_if_answered, send_answer
+from holdfast.engine.commands.chat import revoke_rule
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import waiting_answers
 from holdfast.engine.queries.logs import view_run
@@ -36,6 +39,9 @@ def answer_requests(arguments: list[str], command: str, description: str, exampl
             "-m", "--reason", type=utf8_text, metavar="TEXT", help="why; sent to the agent with its next prompt"
         )
         parser.add_argument(
+            "--revoke", type=utf8_text, metavar="RULE", help="ask again for what `approve --always` allowed"
+        )
+        parser.add_argument(
             "--changes", type=utf8_text, metavar="TEXT", help="for a phase: what to change before you approve"
         )
     options = parser.parse_args(arguments)
@@ -45,11 +51,27 @@ def answer_requests(arguments: list[str], command: str, description: str, exampl
     home = Home()
     run_id = home.find_run(options.run)
     state = asyncio.run(view_run(home, run_id)).state
+    if not allow and options.revoke is not None:
+        return _revoke(home, run_id, state, options)
     for need in asyncio.run(_requests_to_answer(home, run_id, state, options.request, all_open=options.all)):
         message = asyncio.run(send_answer(home, run_id, state, need, _answer_for(answer, need)))
         result = {"run": run_id, "request": need.key, "message": message}
         later = "" if home.is_owned(run_id) else f"; apply it with: holdfast resume {run_id}"
         print(json.dumps(result) if options.json else f"{command}: {printable(need.text)}{later}")
+    return EXIT_OK
+
+
+def _revoke(home: Home, run_id: str, state: RunState, options: argparse.Namespace) -> int:
+    """Revoke a rule of the run. It applies at once if the run is running, else before its next step."""
+    if options.request is not None or options.all:
+        raise BadInput("--revoke takes a rule, and no request; list the rules with: holdfast show " + run_id)
+    rules = [rule for rule in state.rules if rule.startswith(options.revoke)]
+    if len(rules) != 1 or not options.revoke:
+        known = ", ".join(state.rules) or "none"
+        raise NothingToDo(f"run {run_id} has no rule {options.revoke!r}; its rules are: {known}")
+    message = asyncio.run(revoke_rule(home, run_id, rules[0]))
+    result = {"run": run_id, "rule": rules[0], "message": message}
+    print(json.dumps(result) if options.json else f"revoked rule {rules[0]}: {printable(rule_text(state, rules[0]))}")
     return EXIT_OK
 
 

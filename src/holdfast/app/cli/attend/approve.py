@@ -4,7 +4,7 @@ from holdfast.app.cli.attend.answer import answer_requests
 
 _EXAMPLES = """\
   holdfast approve auth-system               the only open request
-  holdfast approve auth-system 3f9a --option always"""
+  holdfast approve auth-system 3f9a --always      allow exactly this call from now on, in this run"""
 
 
 def run(arguments: list[str]) -> int:

@@ -6,7 +6,8 @@ _EXAMPLES = """\
   holdfast deny auth-system
   holdfast deny auth-system --reason "use the migration tool"     sent to its agent with the next prompt
   holdfast deny auth-system --all
-  holdfast deny auth-system --changes "keep the old flag too"      for a phase: it plans again, then asks again"""
+  holdfast deny auth-system --changes "keep the old flag too"      for a phase: it plans again, then asks again
+  holdfast deny auth-system --revoke 5f0c11d2                      ask again for what `approve --always` allowed"""
 
 
 def run(arguments: list[str]) -> int:

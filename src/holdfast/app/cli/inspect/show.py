@@ -10,6 +10,7 @@ import msgspec
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.inspect.analyze import as_json
 from holdfast.app.text.digest import format_digest, format_needs
+from holdfast.app.text.rules import rule_lines
 from holdfast.app.text.screen import format_time, paint, paint_status, pluralize, printable, status_text
 from holdfast.app.text.spans import paint_rows
 from holdfast.app.text.task_tree import MAX_ROWS, phase_rows, task_rows
@@ -103,7 +104,7 @@ def _report_lines(view: RunView, digest: Digest) -> Iterator[str]:
     yield from _section("phases", paint_rows(phase_rows(state)))
     yield from _section("tasks", paint_rows(task_rows(state)))
     yield from _section("conversations", _conversation_lines(view))
-    yield from _section("always allowed", _rule_lines(state))
+    yield from _section("always allowed", (f"  {printable(line)}" for line in rule_lines(state, view.run_id)))
     yield from _section(
         "needs you", (f"  {line}" for line in format_needs(digest.needs, view.run_id, _DETAIL_LINES)), "yellow"
     )
@@ -129,11 +130,6 @@ def _conversation_lines(view: RunView) -> Iterator[str]:
         facts = ", ".join(part for part in (agent, queued) if part)
         about = printable(f"{conversation.task or ''} {conversation.agent or ''}".strip())
         yield f"  {conversation.id}  {conversation.state:17}  {about}{f' ({facts})' if facts else ''}"
-
-
-def _rule_lines(state: RunState) -> Iterator[str]:
-    for key, rule in state.rules.items():
-        yield f"  {key}  {printable(rule.kind or '')} {printable(rule.command or ', '.join(rule.paths))}"
 
 
 def _section(title: str, lines: Iterator[str], colour: str | None = None) -> Iterator[str]:

@@ -12,7 +12,9 @@ from contextlib import aclosing, suppress
 from enum import StrEnum
 
 from holdfast.app.cli.live.async_writer import AsyncWriter, ReaderGone
-from holdfast.app.text.live_area import live_rows
+from holdfast.app.cli.live.request_keys import RequestKeys
+from holdfast.app.cli.live.terminal_keys import TerminalKeys, reads_keys
+from holdfast.app.text.live_area import Extras, live_rows
 from holdfast.app.text.log_lines import describe_line
 from holdfast.app.text.screen import ANSI_CODES, display_width, shorten_to_width, warn
 from holdfast.app.text.spans import Row, pad_to_width, row_text
@@ -87,6 +89,10 @@ class LiveView:
         self._has_new_text = asyncio.Event()
         self._uses_colour = os.isatty(self._writer.fd) and not os.environ.get("NO_COLOR") and style is OutputStyle.RICH
         self._lock = asyncio.Lock()
+        has_keys = style is OutputStyle.RICH and reads_keys()
+        self._keys = TerminalKeys(sys.stdin.fileno()) if has_keys else None
+        self._requests = RequestKeys(home, run_id)
+        self._asked: str | None = None  # the request that the keys answer now
 
     async def follow(self, notices: "asyncio.Queue[str] | None" = None) -> None:
         """Show events until the end of the session was shown, or the reader is gone."""
@@ -95,6 +101,8 @@ class LiveView:
             parts.append(self._show_notices(notices))
         if self._style is OutputStyle.RICH:
             parts += [self._refresh_periodically(), self._show_new_text()]
+        if self._keys is not None:
+            parts.append(self._answer_requests(self._keys))
         tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -120,7 +128,9 @@ class LiveView:
                 await self._print(list(lines))
 
     async def close(self) -> None:
-        """Clear the live area, so that later output follows the last line."""
+        """Clear the live area, so that later output follows the last line, and restore the terminal."""
+        if self._keys is not None:
+            self._keys.disable()
         with suppress(ReaderGone, TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._writer.write(f"{self._cursor_to_area()}\x1b[J" if self._area_rows else "")
@@ -160,6 +170,7 @@ class LiveView:
             for event in events_in(shown) if self._style is OutputStyle.RICH else ():
                 self._text.record(event)
             await self._print([text for line in shown for text in self._lines(line, update.state, width)])
+            await self._ask_for_keys()
         return ended
 
     def _lines(self, log_line: LogLine, state: RunState, width: int | None) -> list[str]:
@@ -170,10 +181,38 @@ class LiveView:
         head, subject, text = f"{line.time:8}  ", f"{pad_to_width(line.subject, _SUBJECT_COLUMNS)}  ", line.text
         if width is not None:
             text = shorten_to_width(text, max(10, width - len(head) - _SUBJECT_COLUMNS - 3))
+        elif line.request in state.permissions:
+            text += f"; answer with: holdfast approve {self._run_id} {line.request}, or deny"
         first = self._paint(head, "dim") + self._paint(subject, "bold") + self._paint(text, line.colour)
         indent = " " * (len(head) + _SUBJECT_COLUMNS + 2)
         details = cut_lines(line.detail, _DETAIL_LINES, f"holdfast show {self._run_id} --json has all of it")
         return [first, *(f"{indent}{detail}" for detail in details)]
+
+    async def _answer_requests(self, keys: TerminalKeys) -> None:
+        await self._ask_for_keys()
+        while True:
+            message = await self._requests.answer(self._follower.state, await keys.next())
+            await self.print_lines(*([message] if message is not None else []))
+            await self._ask_for_keys()
+
+    async def _ask_for_keys(self) -> None:
+        """Read keys while a request waits for an answer.
+
+        Keys that were pressed before the request was shown are discarded, and only then the keys are named.
+        """
+        if self._keys is None:
+            return
+        need = self._requests.current(self._follower.state)
+        asked = need.key if need is not None else None
+        if asked is None:
+            self._keys.disable()
+        else:
+            if asked != self._asked:
+                self._keys.discard()
+            self._keys.enable()
+        if asked != self._asked:
+            self._asked = asked
+            await self._print([])
 
     async def _show_notices(self, notices: "asyncio.Queue[str]") -> None:
         while True:
@@ -204,6 +243,7 @@ class LiveView:
                     await asyncio.wait_for(resized.wait(), _REFRESH_S)
                 resized.clear()
                 await self._print([])
+                await self._ask_for_keys()  # again: the run may have come to the foreground
         finally:
             with suppress(ValueError, RuntimeError):
                 loop.remove_signal_handler(signal.SIGWINCH)
@@ -217,8 +257,10 @@ class LiveView:
                 return
             size = self._size()
             back = self._cursor_to_area()
+            state = self._follower.state
+            hints = self._requests.hints(state) if self._keys is not None and self._keys.is_enabled else {}
             self._area_rows = live_rows(
-                self._follower.state, self._run_id, now(), size.columns, size.lines, self._text.open_texts()
+                state, self._run_id, now(), size.columns, size.lines, Extras(self._text.open_texts(), hints)
             )
             drawn = [self._paint_row(row) for row in self._area_rows]
             await self._writer.write(back + "".join(f"{line}\x1b[K\n" for line in (*lines, *drawn)) + "\x1b[J")
