@@ -16,7 +16,7 @@ from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
 from holdfast.core.log.codec import Line
 from holdfast.engine.home import Home
-from holdfast.engine.queries.follow import Follower
+from holdfast.engine.queries.live.follow import Follower
 from holdfast.leaf.process.env_markers import RUN_MARK, mark_of
 from tests.support.crash_suite.leftover_processes import strays_in
 from tests.support.crash_suite.scenarios import Scenario

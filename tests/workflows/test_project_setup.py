@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.engine.queries.project import detect_setup
+from holdfast.engine.queries.setup.project import detect_setup
 from holdfast.workflows.project_setup import setup_commands
 
 VENV = ("python3", "-m", "venv", ".venv")

@@ -40,8 +40,8 @@ from holdfast.engine.commands.start_chat import start_chat
 from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.home import Home
 from holdfast.engine.queries.conversations import ConversationStatus, conversations_of
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import BadInput
 from tests.support.events import events_in
 from tests.support.logs import whole

@@ -11,7 +11,7 @@ from holdfast.core.conversation.states import AfterInterruption
 from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.config.config import Config, Origin, load_config, trust_project
 from holdfast.engine.home import Home
-from holdfast.engine.queries.agents import list_agents
+from holdfast.engine.queries.setup.agents import list_agents
 from holdfast.leaf.errors import BadInput, NothingToDo
 
 

@@ -16,8 +16,8 @@ from holdfast.core.events import Event
 from holdfast.core.events.conversation import TurnStarted
 from holdfast.engine.home import Home
 from holdfast.engine.live_socket import connect, listen
-from holdfast.engine.queries.follow import Follower
-from holdfast.engine.queries.live_text import events_in, live_text
+from holdfast.engine.queries.live.follow import Follower
+from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.store.files.layout import run_folder
 from tests.support.conversations import AGENT, Place, stream_until_killed
 from tests.support.processes import child

@@ -27,7 +27,7 @@ from holdfast.engine.commands.send import send
 from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.run_settings import on_issue_setting
+from holdfast.engine.queries.setup.run_settings import on_issue_setting
 from holdfast.leaf.errors import BadInput, NothingToDo, RunOwned
 
 _DENY_PROMPTS = {

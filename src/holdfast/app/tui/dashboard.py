@@ -28,8 +28,8 @@ from holdfast.app.tui.selected_run import SelectedRun
 from holdfast.app.tui.stylesheet import STYLESHEET
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.home import Home
+from holdfast.engine.queries.live.watch_runs import Overview, watch_all_runs
 from holdfast.engine.queries.runs import ListedRun
-from holdfast.engine.queries.watch_runs import Overview, watch_all_runs
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import HoldfastError
 

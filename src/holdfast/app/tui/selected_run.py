@@ -12,8 +12,8 @@ from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import open_needs
-from holdfast.engine.queries.follow import Follower
-from holdfast.engine.queries.live_text import events_in, live_text
+from holdfast.engine.queries.live.follow import Follower
+from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.engine.queries.logs import ALL_EVENTS, LogLine, RunView, read_log, view_from_state
 from holdfast.leaf.errors import HoldfastError, NoSuchRun
 

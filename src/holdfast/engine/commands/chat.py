@@ -32,8 +32,8 @@ from holdfast.core.state import RunState
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import end_of_log, view_run
-from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import BadInput, HoldfastError, RunOwned
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import Position, Store

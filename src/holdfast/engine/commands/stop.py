@@ -5,7 +5,7 @@ import asyncio
 from holdfast.core.messages.schema import StopRequest
 from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
-from holdfast.engine.queries.wait import wait_until_free
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.leaf.errors import NothingToDo, TimedOut
 
 STOP_TIMEOUT_S = 60.0

@@ -31,8 +31,8 @@ from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import end_of_log, view_run
-from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import HoldfastError, RunOwned, StorageFailed
 from holdfast.leaf.files.directories import is_missing
 from holdfast.store.base import Log

@@ -15,10 +15,10 @@ from holdfast.app.text.screen import status_text
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
-from holdfast.engine.queries.follow import Follower
+from holdfast.engine.queries.live.follow import Follower
+from holdfast.engine.queries.live.terminal import attach_command
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.terminal import attach_command
-from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, NothingToDo
 
 _EXAMPLES = """\

@@ -119,7 +119,7 @@ def _check_can_plan(home: Home, run_id: str, task: str | None) -> None:
 
 
 def _load_state_and_workflow(home: Home, run_id: str) -> tuple[RunState, Workflow]:
-    from holdfast.engine.queries.run_settings import workflow_of  # slow import that most messages do not need
+    from holdfast.engine.queries.setup.run_settings import workflow_of  # slow import that most messages do not need
 
     state = _load_state(home, run_id)
     return state, workflow_of(state)

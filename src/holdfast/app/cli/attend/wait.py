@@ -6,8 +6,8 @@ import json
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.run_session import exit_code_for
 from holdfast.engine.home import Home
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import TimedOut
 
 _EXAMPLES = """\

@@ -24,9 +24,9 @@ from holdfast.core.summary.gates import gate_of
 from holdfast.core.summary.needs import Need, NeedKind
 from holdfast.core.summary.spending import has_spent, spent_text, unpriced_count
 from holdfast.engine.home import Home
-from holdfast.engine.queries.containers import OrphanContainer, running_containers
 from holdfast.engine.queries.conversations import conversations_of
 from holdfast.engine.queries.digest import digest_of
+from holdfast.engine.queries.live.containers import OrphanContainer, running_containers
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.leaf.errors import EXIT_OK
 

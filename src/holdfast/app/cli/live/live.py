@@ -24,8 +24,8 @@ from holdfast.core.events.session import SessionEnd
 from holdfast.core.log.codec import Line
 from holdfast.core.state import RunState
 from holdfast.engine.home import Home
-from holdfast.engine.queries.follow import Follower, RunUpdate
-from holdfast.engine.queries.live_text import events_in, live_text
+from holdfast.engine.queries.live.follow import Follower, RunUpdate
+from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.engine.queries.logs import LogLine
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import HoldfastError

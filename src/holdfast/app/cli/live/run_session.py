@@ -1,5 +1,7 @@
 """What `run` and `resume` share: run a session, show it, handle signals, and report how it ended."""
 
+from __future__ import annotations
+
 import argparse
 import asyncio
 import json
@@ -18,13 +20,16 @@ from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.create import with_absolute_paths
 from holdfast.engine.commands.detach import start_detached
-from holdfast.engine.commands.session import Chooser, SessionResult
 from holdfast.engine.home import Home
-from holdfast.engine.queries.cost_cap import cost_cap_warning
 from holdfast.engine.queries.logs import end_of_log
-from holdfast.engine.queries.settings import mistakes_in_roles, roles_of_flag
+from holdfast.engine.queries.setup.cost_cap import cost_cap_warning
+from holdfast.engine.queries.setup.settings import mistakes_in_roles, roles_of_flag
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
 from holdfast.leaf.process.load import load_factor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.commands.session import Chooser, SessionResult  # loads what speaks to agents
 
 _EXIT_CODES: Mapping[str, int] = {
     EndReason.ALL_DONE: EXIT_OK,
@@ -149,7 +154,7 @@ def _flag_options(flags: Mapping[str, Any]) -> list[str]:
 async def _run_and_watch(
     home: Home, run_id: str, choose: Chooser, flags: dict[str, Any], style: OutputStyle
 ) -> SessionResult:
-    from holdfast.engine.commands.session import SessionHandle, run_session
+    from holdfast.engine.commands.session import SessionHandle, SessionResult, run_session
 
     handle, notices = SessionHandle(), asyncio.Queue[str]()
     after = await end_of_log(home, run_id)  # before the session writes anything, so that the view shows all of it
@@ -170,7 +175,7 @@ async def _run_and_watch(
 
 
 def _handle_signals(
-    stop: Callable[[str], None], session: "asyncio.Future[SessionResult]", notify: Callable[[str], None]
+    stop: Callable[[str], None], session: asyncio.Future[SessionResult], notify: Callable[[str], None]
 ) -> None:
     """The first signal stops cleanly, the second at once. Closing the terminal does not stop the run."""
     signals = 0

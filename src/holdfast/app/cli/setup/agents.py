@@ -8,8 +8,8 @@ import msgspec
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import column_widths, format_time, paint, printable, warn
 from holdfast.engine.home import Home
-from holdfast.engine.queries.agents import AgentMeasurement, ListedAgent, agents_from_settings, list_agents
-from holdfast.engine.queries.settings import load_config_here
+from holdfast.engine.queries.setup.agents import AgentMeasurement, ListedAgent, agents_from_settings, list_agents
+from holdfast.engine.queries.setup.settings import load_config_here
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\

@@ -11,7 +11,7 @@ from holdfast.core.config.settings_docs import example_file, settings_schema
 from holdfast.core.config.validation import suggest_instead
 from holdfast.engine.commands.settings import create_config, trust_project
 from holdfast.engine.home import Home
-from holdfast.engine.queries.settings import (
+from holdfast.engine.queries.setup.settings import (
     Config,
     Origin,
     SettingValue,

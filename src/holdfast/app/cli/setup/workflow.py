@@ -9,7 +9,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import pluralize, printable
 from holdfast.app.text.workflow_drawing import draw_workflow
 from holdfast.core.work.workflow import Workflow
-from holdfast.engine.queries.workflows import (
+from holdfast.engine.queries.setup.workflows import (
     built_in_workflows,
     check_workflow,
     user_prompts,

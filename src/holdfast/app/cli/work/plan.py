@@ -10,7 +10,7 @@ from holdfast.app.text.screen import warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.home import Home
-from holdfast.engine.queries.settings import load_config
+from holdfast.engine.queries.setup.settings import load_config
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\

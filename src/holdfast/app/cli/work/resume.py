@@ -19,8 +19,8 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.resumable import find_resumable_runs
-from holdfast.engine.queries.run_settings import config_warnings, on_issue_setting
 from holdfast.engine.queries.runs import ListedRun
+from holdfast.engine.queries.setup.run_settings import config_warnings, on_issue_setting
 from holdfast.leaf.errors import DecisionNeeded, NothingToDo
 
 _EXAMPLES = """\

@@ -13,7 +13,7 @@ from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.commands.github_issue import goal_of_issue
 from holdfast.engine.home import Home
 from holdfast.engine.queries.resumable import planned_runs, started_runs
-from holdfast.engine.queries.settings import load_config
+from holdfast.engine.queries.setup.settings import load_config
 from holdfast.leaf.errors import BadInput, NothingToDo
 
 _EXAMPLES = """\

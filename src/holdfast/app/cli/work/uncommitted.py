@@ -1,7 +1,7 @@
 """Names the uncommitted files of the checkout that a new run does not begin with."""
 
 from holdfast.app.text.screen import pluralize, printable, warn
-from holdfast.engine.queries.project import uncommitted_changes
+from holdfast.engine.queries.setup.project import uncommitted_changes
 
 _MAX_NAMED = 5
 

@@ -24,7 +24,7 @@ from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.home import Home
-from holdfast.engine.queries.follow import Follower
+from holdfast.engine.queries.live.follow import Follower
 from holdfast.engine.queries.logs import LogFilter, LogLine, read_log
 from holdfast.engine.queries.verify import verify_run
 from holdfast.leaf.errors import DecisionNeeded, HoldfastError

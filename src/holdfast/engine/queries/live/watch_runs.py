@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.home import Home
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.runs import ListedRun, list_runs
-from holdfast.engine.queries.wait import wait_until_free
 
 _MIN_INTERVAL_S = 0.25  # agents write many lines in that time, and no person reads that fast
 

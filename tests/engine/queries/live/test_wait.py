@@ -7,7 +7,7 @@ from tests.support.faults import run_with_faults
 WAIT = """
 import asyncio, os, sys
 from holdfast.engine.home import Home
-from holdfast.engine.queries.wait import wait_until_free
+from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.leaf.errors import StorageFailed
 
 try:

@@ -8,7 +8,7 @@ from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.engine.home import Home
-from holdfast.engine.queries.live_text import open_turns
+from holdfast.engine.queries.live.live_text import open_turns
 from holdfast.engine.queries.logs import LogLine, parse_batch
 from holdfast.store.base import Batch, Log, Position
 from holdfast.store.fold import fold_log
