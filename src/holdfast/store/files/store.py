@@ -68,6 +68,8 @@ class FileStore:
                 _FAILPOINT_DISCARD.after()
             except OSError as error:
                 raise StorageFailed(f"cannot move {run_id} to {trash_folder(self.home)}: {error.strerror}") from error
+            with suppress(OSError):
+                os.utime(runs_folder(self.home))  # notifies watchers of the folder, as in `create`
             shutil.rmtree(trash, ignore_errors=True)
             with suppress(OSError):  # another run is being deleted there
                 os.rmdir(trash_folder(self.home))

@@ -1,1 +1,1 @@
-"""Demos: a small repository, scripted agents, and processes that are killed. `log` blocks: it is a program."""
+"""Demos: a small repository, scripted agents, and processes that are killed."""

@@ -2,6 +2,8 @@
 
 The writer is this module as a program. It prints each acknowledged event on stdout, only after the append returned.
 What the parent has read when it kills the writer must be in the log afterwards.
+
+`kill_writers` and `resume_log_run` block and run event loops of their own: a caller with an event loop uses a thread.
 """
 
 import asyncio

@@ -47,6 +47,8 @@ def run_selftest(
 ) -> Iterator[SelftestResult]:
     """Yield what each check finds, as it is found. `report` is called at each step. Leaves nothing behind.
 
+    Blocks, and runs event loops of its own: a caller with an event loop uses a thread.
+
     All checks together have `seconds`, by default what this machine needs. What is not done by then is in doubt.
     """
     with ExitStack() as stack:
