@@ -66,5 +66,5 @@ def test_it_is_told_whom_an_event_is_about() -> None:
 
 def test_what_went_wrong_is_told_also_to_those_who_want_quiet() -> None:
     bad = {name for name, event in EXAMPLES.items() if is_error(event)}
-    assert bad == {"task.failed", "phase.failed", "effect.unknown"}
+    assert bad == {"task.failed", "phase.failed", "effect.unknown", "worktree.setup.finished"}
     assert event_colour(VerdictGiven(task_id=1, iteration=1, accept=True)) == "green"

@@ -71,9 +71,9 @@ def run(arguments: list[str]) -> int:
         phases=phases,
         include_changes=options.include_changes,
     )
-    if not (options.include_changes or seeds):
-        asyncio.run(warn_of_changes(options.repo))
     warn(load_config(options.repo, home=home, flags=flags).warnings)
     run_id = asyncio.run(prepare_run(home, request))
+    if not (options.include_changes or seeds):
+        asyncio.run(warn_of_changes(options.repo))
     print(json.dumps({"run": run_id}) if options.json else run_id)
     return EXIT_OK

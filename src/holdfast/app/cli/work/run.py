@@ -68,8 +68,6 @@ def run(arguments: list[str]) -> int:
     else:
         _warn_of_resumable_runs(home, options.repo)
         phases, issue = tuple(options.phases), options.issue
-        if not options.include_changes:
-            asyncio.run(warn_of_changes(options.repo))
         request = RunRequest(
             options.goal,
             options.repo,
@@ -81,6 +79,8 @@ def run(arguments: list[str]) -> int:
             include_changes=options.include_changes,
         )
         run_id = asyncio.run(prepare_run(home, request))
+        if not options.include_changes:
+            asyncio.run(warn_of_changes(options.repo))
         flags = {}
     return run_and_show(home, run_id, lambda _: None, flags, options)
 
