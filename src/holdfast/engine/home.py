@@ -72,6 +72,17 @@ class Home:
         folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
         return os.path.join(folder, "holdfast", "config.toml")
 
+    def check_writable(self) -> None:
+        """Raise `BadInput` if the folder does not exist and cannot be made, or cannot be written."""
+        path = self.path
+        while not os.path.lexists(path) and path != os.path.dirname(path):
+            path = os.path.dirname(path)
+        problem = "is not a folder" if not os.path.isdir(path) else "is not writable"
+        if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
+            raise BadInput(
+                f"runs cannot be kept in {self.path}: {path} {problem}; set HOLDFAST_HOME to a writable folder"
+            )
+
     def file(self, *names: str) -> str:
         """Return the path of a file of the home itself, such as the agents' measurements."""
         return os.path.join(self.path, *names)

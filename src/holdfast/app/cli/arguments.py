@@ -1,6 +1,7 @@
 """The argument parser of all commands: a usage error is one line."""
 
 import argparse
+import re
 from typing import NoReturn
 
 from holdfast.leaf.errors import BadInput
@@ -37,4 +38,19 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", help="print one JSON object per line, for scripts")
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see: {self.prog} --help", self)
+        raise UsageError(f"{message}{self._suggestion(message)}; see: {self.prog} --help", self)
+
+    def _suggestion(self, message: str) -> str:
+        """Suggest an option for the first one that does not exist, or a choice for an invalid one."""
+        from difflib import get_close_matches  # slow import that only an error needs
+
+        unknown = re.search(r"unrecognized arguments: (?:[^-]\S* )*(-[^\s=]+)", message)
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if unknown is not None:
+            known = [option for action in self._actions for option in action.option_strings]
+            found = get_close_matches(unknown[1], known, n=1)
+        elif choice is not None:
+            found = get_close_matches(choice[1], [part.strip(" '") for part in choice[2].split(",")], n=1)
+        else:
+            found = []
+        return f" (did you mean {found[0]}?)" if found else ""

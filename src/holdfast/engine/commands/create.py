@@ -55,6 +55,7 @@ class RunRequest(NamedTuple):
 
 async def prepare_run(home: Home, request: RunRequest) -> str:
     """Create a run with everything its start needs, and do not start it. Returns its id."""
+    home.check_writable()
     config = load_config(request.repo, home=home, flags=request.flags)
     run_config = new_run_config(config.settings, agents_from_settings(config.settings))
     workflow = run_config.workflow

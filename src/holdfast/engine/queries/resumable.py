@@ -34,6 +34,13 @@ async def find_resumable_runs(home: Home, folder: str) -> ResumableRuns:
     return ResumableRuns(here, [run for run in runs if run not in here])
 
 
+async def runs_here(home: Home, folder: str) -> list[ListedRun]:
+    """Return all runs of this repository, the most recently created first."""
+    repo = await _repository_dir(folder)
+    runs = [run for run in await list_runs(home) if repo is not None and run.summary.repo == repo]
+    return sorted(runs, key=lambda run: run.summary.created or "", reverse=True)
+
+
 async def started_runs(home: Home, folder: str) -> list[ListedRun]:
     """Return the runs on this repository that were started and can be resumed."""
     return [run for run in (await find_resumable_runs(home, folder)).here if run.status != EndReason.PLANNED]

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.live import LiveView, OutputStyle, choose_style
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import status_text
 from holdfast.core.run_status import RunStatus
@@ -33,11 +34,11 @@ def run(arguments: list[str]) -> int:
         "Watch a run until its session ends. Ctrl-C detaches; the run continues. Several people can watch at once.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser, "the newest of this repository that is running")
     parser.add_argument("--tmux", action="store_true", help="show its agents' own terminals, if they run in tmux")
     options = parser.parse_args(arguments)
     home = Home()
-    run_id = home.find_run(options.run)
+    run_id = find_run(home, options.run, "running", "")
     if options.tmux:
         command = attach_command(home, run_id)
         if not options.json:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.diff import print_comparison
 from holdfast.engine.home import Home
 from holdfast.engine.queries.diff import compare_run
@@ -23,7 +24,7 @@ def run(arguments: list[str]) -> int:
         "nothing, and also works during the run.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser)
     parser.add_argument("task", metavar="TASK", nargs="?", help="a task's id (default: the run's own branch)")
     parser.add_argument("--stat", action="store_true", help="one line per file instead of the patch")
     parser.add_argument("--from", dest="since", metavar="NAME", help="a snapshot, branch or commit to compare with")
@@ -32,7 +33,7 @@ def run(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     home = Home()
-    run_id = home.find_run(options.run)
+    run_id = find_run(home, options.run)
     comparison = asyncio.run(compare_run(home, run_id, options.task, since=options.since, until=options.until))
     if not comparison.files:
         sys.stderr.write("nothing changed\n")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.html.page import write_page
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput
@@ -28,14 +29,14 @@ def run(arguments: list[str]) -> int:
         "a searchable timeline. The page uses no network. It contains what agents read: review it before you share it.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser)
     parser.add_argument("--html", action="store_true", help="as HTML (the only format)")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file; - is stdout (default: RUN.html in the current folder)"
     )
     options = parser.parse_args(arguments)
     home = Home()
-    run_id = home.find_run(options.run)
+    run_id = find_run(home, options.run)
     if options.output == "-":
         asyncio.run(write_page(home, run_id, sys.stdout.buffer))
         return EXIT_OK

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.screen import format_time, paint, printable, shorten_to_width, terminal_width
 from holdfast.core.conversation.call_text import shorten
 from holdfast.core.events.conversation import PermissionRequested
@@ -31,7 +32,7 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "logs", "Print a run's events, oldest first. --json prints the lines of the log unchanged.", _EXAMPLES
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="also print each new event as it is written")
     parser.add_argument("-n", "--last", type=_line_count, metavar="N", help="only the last N events")
     parser.add_argument(
@@ -40,7 +41,7 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     home = Home()
     source = follow_log if options.follow else read_log
-    lines = source(home, home.find_run(options.run), LogFilter(tuple(options.type)), last=options.last)
+    lines = source(home, find_run(home, options.run), LogFilter(tuple(options.type)), last=options.last)
     asyncio.run(_print(lines, as_json=options.json, flush=options.follow))
     return EXIT_OK
 

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.inspect.analyze import as_json
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.digest import format_digest, format_needs
 from holdfast.app.text.rules import rule_lines
 from holdfast.app.text.screen import format_time, paint, paint_status, pluralize, printable, status_text
@@ -43,10 +44,10 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "show", "Show one run: its tasks, what it needs from you, its sessions, and the next step.", _EXAMPLES
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser)
     options = parser.parse_args(arguments)
     home = Home()
-    view, digest = asyncio.run(_load(home, home.find_run(options.run)))
+    view, digest = asyncio.run(_load(home, find_run(home, options.run)))
     if options.json:
         print(json.dumps(_as_json(view, digest), ensure_ascii=False))
     else:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.named_run import find_run
 from holdfast.app.text.screen import paint, pluralize, printable
 from holdfast.core.log.verification import LogVerification
 from holdfast.engine.home import Home
@@ -33,7 +34,7 @@ def run(arguments: list[str]) -> int:
         "repository could have been rewritten too, check against a copy, such as a pushed branch: --repo CLONE.",
         _EXAMPLES,
     )
-    parser.add_argument("target", metavar="RUN|PATH")
+    parser.add_argument("target", metavar="RUN|PATH", nargs="?", help="default: the newest run of this repository")
     parser.add_argument(
         "--repo", metavar="DIR", action="append", default=[], help="also look for anchors in this repository or clone"
     )
@@ -53,8 +54,9 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _verify_target(target: str, copies: Sequence[str]) -> list[tuple[str, LogVerification]]:
+def _verify_target(target: str | None, copies: Sequence[str]) -> list[tuple[str, LogVerification]]:
     home = Home()
+    target = target if target is not None else find_run(home, None)
     run_id = home.run_id_at(target)
     if run_id is None and not os.path.exists(target):
         try:

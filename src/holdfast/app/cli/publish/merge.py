@@ -3,6 +3,7 @@
 import asyncio
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.published import print_published
 from holdfast.engine.commands.publish import merge_run
 from holdfast.engine.home import Home
@@ -21,10 +22,10 @@ def run(arguments: list[str]) -> int:
         "file with the same content as the run's is accepted. Two merges at once take turns.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser, "the newest finished one of this repository")
     parser.add_argument("--into", metavar="BRANCH", help="the target (default: the branch that the run started from)")
     options = parser.parse_args(arguments)
     home = Home()
-    published = asyncio.run(merge_run(home, home.find_run(options.run), options.into))
+    published = asyncio.run(merge_run(home, find_run(home, options.run, "done"), options.into))
     print_published("merged into", published, as_json=options.json)
     return EXIT_OK

@@ -5,6 +5,7 @@ import json
 import sys
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.published import warn_uncommitted
 from holdfast.app.text.screen import printable
 from holdfast.engine.commands.publish import PullRequestOptions, open_pull_request_for_run
@@ -23,7 +24,7 @@ def run(arguments: list[str]) -> int:
         "Called again, it finds the existing pull request.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_run(parser, "the newest finished one of this repository")
     parser.add_argument("--remote", metavar="NAME", help="the remote, if there are several (default: origin)")
     parser.add_argument(
         "--base", metavar="BRANCH", help="the branch to merge into (default: the one that the run started from)"
@@ -35,7 +36,7 @@ def run(arguments: list[str]) -> int:
     home = Home()
     pull_request_options = PullRequestOptions(options.base, options.title, options.body, options.draft)
     result = asyncio.run(
-        open_pull_request_for_run(home, home.find_run(options.run), options.remote, pull_request_options)
+        open_pull_request_for_run(home, find_run(home, options.run, "done"), options.remote, pull_request_options)
     )
     warn_uncommitted(result.pushed)
     if options.json:

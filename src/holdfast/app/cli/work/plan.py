@@ -59,6 +59,7 @@ def run(arguments: list[str]) -> int:
     if options.workflow is not None:
         flags["workflow"] = options.workflow
     home = Home()
+    home.check_writable()
     seeds, phases = tuple(options.seed), tuple(options.phases)
     request = RunRequest(
         options.goal,

@@ -57,6 +57,7 @@ def run(arguments: list[str]) -> int:
     add_options(parser)
     options = parser.parse_args(arguments)
     home = Home()
+    home.check_writable()
     flags = flags_from_options(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
