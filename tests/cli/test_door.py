@@ -152,7 +152,7 @@ def test_an_unknown_command_is_bad_usage_and_the_known_are_named(holdfast: Progr
         ("ls", "extra"),
         ("ls", "--js"),
         ("ls", "--search"),
-        ("show",),
+        ("stop",),
         ("logs", "a", "--type"),
     ],
 )
@@ -250,7 +250,7 @@ def test_every_exit_code_that_can_be_reached_so_far(holdfast: Program, run: str)
     broken = put(holdfast.cwd, "broken.jsonl", log=SEED_LOG + b"noise\n")
     holdfast("ls", code=0)
     holdfast("verify", broken, code=1)
-    holdfast("show", code=2)
+    holdfast("stop", code=2)
     holdfast("show", "nobody", code=4)
     with holdfast.start("logs", "-f", RUN) as process:
         assert process.stdout is not None
