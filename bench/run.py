@@ -14,7 +14,18 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[0] = ROOT  # run as a script, the modules beside this one are still `bench.…`
 
-from bench import appending, conversing, git_cost, growth, opening, reading, repositories, starting, working  # noqa: E402
+from bench import (  # noqa: E402
+    appending,
+    conversing,
+    git_cost,
+    growth,
+    opening,
+    overhead,
+    reading,
+    repositories,
+    starting,
+    working,
+)
 from bench.figure import Figure  # noqa: E402
 from bench.machine import facts  # noqa: E402
 from bench.progress import say  # noqa: E402
@@ -28,6 +39,7 @@ GROUPS = {
     "read": reading.measure,
     "git": repositories.measure,
     "git-task": git_cost.measure,
+    "overhead": overhead.measure,
     "conversation": conversing.measure,
     "work": working.measure,
     "growth": growth.measure,

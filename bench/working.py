@@ -242,13 +242,17 @@ def _own_memory(pid: int) -> int:
 # Helpers
 
 
-def new_repository(folder: str, name: str) -> str:
+def new_repository(folder: str, name: str, *, with_identity: bool = False) -> str:
+    """With an identity, a plain script can commit there too."""
     repo = os.path.join(folder, name)
     os.makedirs(repo)
     _write(os.path.join(repo, "README.md"), "bench\n")
     identity = ("-c", "user.name=Bench", "-c", "user.email=bench@example.org")
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", repo, *arguments], check=True)
+    if with_identity:
+        for setting in identity[1::2]:
+            subprocess.run(["git", "-C", repo, "config", *setting.split("=")], check=True)
     return repo
 
 
