@@ -13,11 +13,11 @@ from holdfast.agents.playbook import program
 _exit = os._exit
 
 
-def _record_and_exit(code: int) -> NoReturn:
+def _record_and_exit(status: int) -> NoReturn:
     used = resource.getrusage(resource.RUSAGE_SELF)
     with open(sys.argv[2], "a", encoding="ascii") as file:
         file.write(f"{used.ru_utime + used.ru_stime}\n")
-    _exit(code)
+    _exit(status)
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ def ask(command: list[str], cwd: str, prompt: str, mcp_servers: list[dict[str, A
     with subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None
-        requests = (
+        requests: tuple[tuple[str, dict[str, Any]], ...] = (
             ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
             ("session/new", {"cwd": cwd, "mcpServers": mcp_servers}),
             ("session/prompt", {"prompt": [{"type": "text", "text": prompt}]}),
         )
-        session: dict[str, str] = {}
+        session: dict[str, Any] = {}
         for number, (method, params) in enumerate(requests):
             frame = {"jsonrpc": "2.0", "id": number, "method": method, "params": params | session}
             agent.stdin.write(json.dumps(frame).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The baseline of `loop`: for each task a worker and an evaluator, which report to a plain MCP server. Nothing survives.
+"""The baseline of `loop`: a worker and an evaluator for each task, which report to a plain MCP server.
 
 python bench/plain_loop.py REPOSITORY TREES COUNT AGENT…
 """
@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from plain_client import ask, begin, finish
+from plain_client import ask, begin, finish  # type: ignore[import-not-found]  # a script: this folder is on its path
 
 SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plain_mcp.py")
 

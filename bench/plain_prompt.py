@@ -5,7 +5,7 @@ python bench/plain_prompt.py [FOLDER AGENT…]
 
 import sys
 
-from plain_client import ask
+from plain_client import ask  # type: ignore[import-not-found]  # a script: this folder is on its path
 
 if len(sys.argv) > 1:
     folder, *command = sys.argv[1:]

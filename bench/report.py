@@ -33,6 +33,13 @@ the load named above.
 - **Git a task**: a wrapper in PATH measures the CPU of each git that Holdfast starts, with its children, over a whole
   run with a playbook agent; the start and end of the run are in it too. The script adds a worktree, asks for the
   status, stages, commits, merges, and removes worktree and branch.
+- **Overhead**: CPU is user and system time of all processes of a command. A helper process is their subreaper, so that
+  orphans count too. The plain scripts are in bench/: `plain_client.py` asks the same agent over `json`, between the 7
+  git commands; `plain_loop.py` has a worker and an evaluator a task, which report to `plain_mcp.py`. Nothing of that is
+  recorded, synced or checked. The agents of `loop` note their own CPU time, which is taken off both sides. For the
+  first prompt both sides are killed when the agent has it. Memory is `Pss` of `/proc/PID/smaps_rollup`, while all
+  agents have listed their tools and wait in a turn.
+- **A run of many tasks** is compared with `plain_client.py` too, on the clock.
 - **Conversations**: each side has its own playbook agent, a real process with the same script: it thinks, uses a tool
   and answers, in 50 updates. Through Holdfast a turn is a durable record of all that, synced before the prompt is sent,
   at each step of the tool, and at the end. The bare client discards what it receives.

@@ -1,4 +1,4 @@
-"""Runs: their cost over agents and git alone, the time from a resume to the first action, and many runs at once.
+"""Runs: their time over a plain script's, the time from a resume to the first action, and many runs at once.
 
 Everything is real: the program as a user calls it, real repositories, playbook agents as processes.
 """
@@ -15,11 +15,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
-
-from bench.conversing import Listener
 from bench.figure import Figure, Target, number, spread
-from bench.places import scratch
+from bench.places import ROOT, scratch
+from bench.process_tree import own_memory
 from bench.progress import say
 from bench.session import command
 from holdfast.core.events.conversation import MessageRecorded
@@ -57,60 +55,36 @@ _TEXT = "x" * 200
 def measure(*, quick: bool) -> list[Figure]:
     with scratch() as folder:
         return [
-            _orchestration(folder, 5 if quick else 50),
+            _orchestration(folder, 5 if quick else 15, 1 if quick else 3),
             _resuming(folder, quick=quick),
             *_crowd(folder, quick=quick),
         ]
 
 
-# The cost of a run over its agents and git
+# The time of a run over that of a plain script
 
 
-def _orchestration(folder: str, tasks: int) -> Figure:
-    repo, script = new_repository(folder, "cost"), _script(folder, "instant", _INSTANT)
+def _orchestration(folder: str, tasks: int, rounds: int) -> Figure:
+    repo, script = new_repository(folder, "cost", with_identity=True), _script(folder, "instant", _INSTANT)
     listed = os.path.join(folder, "tasks.json")
     _write(listed, json.dumps([{"id": f"T-{n}", "title": f"Task {n}"} for n in range(1, tasks + 1)]))
-    traces = os.path.join(folder, "traces")
-    os.makedirs(traces)
-    began = time.perf_counter()
-    _holdfast(
-        folder, "run", listed, "--repo", repo, "--agent", f"playbook:{script}", "--quiet", GIT_TRACE2_EVENT=traces
-    )
-    whole = time.perf_counter() - began
-    git = sum(_own_time(os.path.join(traces, name)) for name in os.listdir(traces))
-    agents = asyncio.run(_bare_agents(folder, script, tasks))
+    plain = (sys.executable, os.path.join(ROOT, "bench", "plain_client.py"), repo, f"{folder}/trees", str(tasks))
+    ours, scripted = list[float](), list[float]()
+    for _ in range(rounds):
+        began = time.perf_counter()
+        subprocess.run([*plain, *command(script)], check=True, env=_environment(folder))
+        between = time.perf_counter()
+        _holdfast(folder, "run", listed, "--repo", repo, "--agent", f"playbook:{script}", "--quiet")
+        scripted.append(between - began)
+        ours.append(time.perf_counter() - between)
     return Figure(
         name="orchestration",
         what=f"a run of {tasks} tasks, one after the other, from its start to the last merge",
-        against="the agents alone (a bare client, a process each) and git's own time, added up",
-        spread=spread([whole / (agents + git)]),
+        against="a plain script: the same agents over `json`, and 7 git commands a task",
+        spread=spread([whole / other for whole, other in zip(ours, scripted, strict=True)]),
         target=Target("≤", 1.5),
-        note=f"{number(whole)} s; agents {number(agents)} s, git {number(git)} s in {len(os.listdir(traces))} commands",
+        note=f"{number(spread(ours).median)} s against {number(spread(scripted).median)} s, on the clock",
     )
-
-
-def _own_time(trace: str) -> float:
-    """Return how long a git command ran, by its own trace; 0 for a child of another git, whose time includes it."""
-    with open(trace, encoding="utf-8") as file:
-        events = [json.loads(line) for line in file]
-    if "/" in events[0]["sid"]:
-        return 0.0
-    return max((float(event["t_abs"]) for event in events if "t_abs" in event), default=0.0)
-
-
-async def _bare_agents(folder: str, script: str, times: int) -> float:
-    environment = {**os.environ, "HOLDFAST_PLAYBOOK_STATE": os.path.join(folder, "memory")}
-    program, *arguments = command(script)
-    client: Any = Listener()
-    began = time.perf_counter()
-    for number_ in range(times):
-        cwd = os.path.join(folder, "bare", str(number_))
-        os.makedirs(cwd)
-        async with spawn_agent_process(client, program, *arguments, env=environment, cwd=cwd) as (connection, _):
-            await connection.initialize(PROTOCOL_VERSION)
-            session = await connection.new_session(cwd, mcp_servers=[])
-            await connection.prompt(session.session_id, [text_block("go")])
-    return time.perf_counter() - began
 
 
 # From a resume to the first action
@@ -182,7 +156,7 @@ def _crowd(folder: str, *, quick: bool) -> list[Figure]:
     runners = [_launched(folder, "resume", run_id, "--quiet") for run_id in ids]
     try:
         _wait_for_frames(home, ids, 40)
-        sizes = [_own_memory(runner.pid) / 1e6 for runner in runners]
+        sizes = [own_memory(runner.pid) / 1e6 for runner in runners]
     finally:
         for runner in runners:
             runner.send_signal(signal.SIGTERM)
@@ -232,11 +206,6 @@ def _delays(home: str, run_id: str) -> Iterator[float]:
 def _log(home: str, run_id: str) -> bytes:
     with open(os.path.join(run_folder(home, run_id), LOG), "rb") as file:
         return file.read()
-
-
-def _own_memory(pid: int) -> int:
-    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
 
 
 # Helpers

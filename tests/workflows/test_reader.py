@@ -226,7 +226,7 @@ def test_a_schema_may_be_a_file_beside_the_workflow_and_is_the_workflows_own_fro
 
 
 def test_a_workflow_nobody_knows_is_named_with_those_there_are() -> None:
-    with pytest.raises(BadInput, match="there is no workflow 'pipline'; use solo, loop, waves, pipeline"):
+    with pytest.raises(BadInput, match="there is no workflow 'pipline'; use solo, chat, loop, waves, pipeline"):
         find_workflow("pipline")
     with pytest.raises(BadInput, match=r"nowhere.yaml: No such file"):
         find_workflow("nowhere.yaml")

@@ -15,6 +15,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import NamedTuple
 
 from holdfast.git.confinement import PROGRAM_SETTINGS, Confinement, WritableGit
@@ -123,14 +124,21 @@ class Git:
         self.confinement = confinement
         self.writable: WritableGit | None = None
         self.fd_marker = fd_marker
-        self.environment = {
+        self._env_markers = env_markers
+        self._stay_in_folder = stay_in_folder
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of its processes; most questions are answered from files, without a process."""
+        environment = {
             **{name: value for name, value in os.environ.items() if name not in INHERITED_GIT_VARIABLES},
             **_FIXED_ENVIRONMENT,
-            **(env_markers or {}),
+            **(self._env_markers or {}),
             "PATH": absolute_path(os.environ.get("PATH", os.defpath)),
         }
-        if stay_in_folder:
-            self.environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(folder))
+        if self._stay_in_folder:
+            environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(self.folder))
+        return environment
 
     async def query(self, *arguments: str, timeout_s: float = QUERY_TIMEOUT_S) -> ProgramOutput:
         """Run a command that takes no lock and changes nothing. Raises `GitFailed`."""

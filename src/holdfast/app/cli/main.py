@@ -9,6 +9,7 @@ import sys
 
 from holdfast import __version__
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, HoldfastError
+from holdfast.leaf.importing import NoCollection
 
 COMMANDS = {
     "run": "run coding agents on a repository",
@@ -160,7 +161,8 @@ def _dispatch(arguments: list[str]) -> int:
             sys.stdout.write(file.read())
         return EXIT_OK
     _restore_sigchld()
-    module = __import__(module_of(name), fromlist=["run"])
+    with NoCollection():
+        module = __import__(module_of(name), fromlist=["run"])
     try:
         code: int = module.run(rest)
     except SystemExit as exit_:  # argparse, after --help

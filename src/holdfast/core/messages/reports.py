@@ -12,7 +12,6 @@ from holdfast.core.state import RunState
 from holdfast.core.text.cut import cut
 from holdfast.leaf.errors import BadInput
 
-TOOLS_LISTED = b'{"tools":"listed"}'  # a line in a file of reports: the agent has loaded the tools
 MAX_RAW_CHARS = 8_000  # kept of an invalid call
 
 _CASE_TOOLS = (SubmitCase.tool, SubmitDone.tool)

@@ -13,6 +13,8 @@ import msgspec
 from holdfast.core.work.plan import build_graph
 from holdfast.leaf.errors import BadInput, PlanRejected
 
+TOOLS_LISTED = b'{"tools":"listed"}'  # a line in a file of reports: the agent has loaded the tools
+
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
 ShortName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 

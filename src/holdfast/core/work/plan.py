@@ -1,13 +1,18 @@
 """The plan as a graph: dependencies, waves of tasks that can run at once, and dependents of skipped tasks."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
-from holdfast.core.state import Plan
 from holdfast.leaf.errors import PlanRejected
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every MCP server loads this module, and none needs the state
+    from holdfast.core.state import Plan
 
 
 def natural_sort_key(task_id: str) -> list[tuple[int, int, str]]:

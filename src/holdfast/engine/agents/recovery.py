@@ -52,10 +52,11 @@ from holdfast.core.events.issue import WarningLogged
 from holdfast.core.state import Conversation
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.agents.credentials import auth_advice, file_size, stderr_since
+from holdfast.engine.agents.listing_file import forget_listed, is_listed
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.agents.start_failure import is_permanent, start_failure_text
 from holdfast.engine.agents.tmux import tmux_slot
-from holdfast.engine.agents.tool_listing import forget_listed, is_listed, wait_until_listed
+from holdfast.engine.agents.tool_listing import wait_until_listed
 from holdfast.engine.agents.transcript import history_of
 from holdfast.engine.containers import record_engine
 from holdfast.engine.workspace.effects import FD_MARKER_FILE

@@ -17,11 +17,13 @@ from holdfast.leaf.process.proc import PROCESS_NOT_VISIBLE, pids, proc_dirs
 # close it, and bash uses 255.
 _MIN_FD = 317
 
+_FD_INFO_BYTES = 1024
+
 _FdInfo = dict[bytes, bytes]  # /proc/<pid>/fdinfo: answered by the kernel alone, without asking a file server
 
 
 class _FileIdentity(NamedTuple):
-    info: _FdInfo
+    inode_line: bytes  # of its /proc/<pid>/fdinfo; empty on older kernels, which do not report it
     stat: os.stat_result
 
 
@@ -99,7 +101,8 @@ def _identify_file(path: str | None) -> _FileIdentity | None:
     except FileNotFoundError:
         return None
     try:
-        return _FileIdentity(_fd_info("/proc/self", str(fd)), os.fstat(fd))
+        inode = _parse_fd_info(_read_fd_info("/proc/self", str(fd))).get(b"ino")
+        return _FileIdentity(b"" if inode is None else b"\nino:%s" % inode, os.fstat(fd))
     finally:
         os.close(fd)
 
@@ -124,19 +127,28 @@ def _descriptors(pid: int) -> list[tuple[str, str]]:
 def _refers_to(proc_dir: str, fd: str, file: _FileIdentity, matches: Callable[[_FdInfo], bool]) -> bool:
     """Whether a descriptor is of the file. Only the same inode number is stat()ed: others may hang on a dead server.
 
-    Older kernels do not report the inode number; there, every descriptor that matches is checked with stat().
+    Older kernels do not report the inode number; there, every descriptor that matches is checked with stat(). A scan
+    looks at every descriptor of every process, so only the few with that line are parsed.
     """
     with suppress(*PROCESS_NOT_VISIBLE):  # closed meanwhile; the other descriptors still count
-        info = _fd_info(proc_dir, fd)
-        if info.get(b"ino") == file.info.get(b"ino") and matches(info):
+        content = _read_fd_info(proc_dir, fd)
+        if file.inode_line in content and matches(_parse_fd_info(content)):
             with suppress(OSError):
                 return os.path.samestat(os.stat(f"{proc_dir}/fd/{fd}"), file.stat)
     return False
 
 
-def _fd_info(proc_dir: str, fd: str) -> _FdInfo:
-    with open(f"{proc_dir}/fdinfo/{fd}", "rb") as file:
-        return {name: value for name, _, value in (line.partition(b":") for line in file)}
+def _read_fd_info(proc_dir: str, fd: str) -> bytes:
+    """Return its first lines, which say what it is; the descriptor of a watcher has many more."""
+    file = os.open(f"{proc_dir}/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, _FD_INFO_BYTES)
+    finally:
+        os.close(file)
+
+
+def _parse_fd_info(content: bytes) -> _FdInfo:
+    return {name: value for name, _, value in (line.partition(b":") for line in content.splitlines(keepends=True))}
 
 
 def _mark_offset(mark: str) -> int:

@@ -18,8 +18,9 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
-from holdfast.core.messages.reports import TOOLS_LISTED, attribute_report
+from holdfast.core.messages.reports import attribute_report
 from holdfast.core.messages.schema import RefusedReport, Report
+from holdfast.core.messages.signals import TOOLS_LISTED
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.errors import BadInput, StorageFailed
 from holdfast.leaf.files.directories import sync_directory

@@ -25,6 +25,7 @@ from holdfast.engine.queries.logs import end_of_log
 from holdfast.engine.queries.setup.cost_cap import cost_cap_warning
 from holdfast.engine.queries.setup.settings import mistakes_in_roles, roles_of_flag
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
+from holdfast.leaf.importing import NoCollection
 from holdfast.leaf.process.load import load_factor
 
 TYPE_CHECKING = False
@@ -154,7 +155,8 @@ def _flag_options(flags: Mapping[str, Any]) -> list[str]:
 async def _run_and_watch(
     home: Home, run_id: str, choose: Chooser, flags: dict[str, Any], style: OutputStyle
 ) -> SessionResult:
-    from holdfast.engine.commands.session import SessionHandle, SessionResult, run_session
+    with NoCollection():
+        from holdfast.engine.commands.session import SessionHandle, SessionResult, run_session
 
     handle, notices = SessionHandle(), asyncio.Queue[str]()
     after = await end_of_log(home, run_id)  # before the session writes anything, so that the view shows all of it

@@ -3,6 +3,7 @@
 from holdfast.app.cli.arguments import Parser
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
+from holdfast.leaf.importing import NoCollection
 
 _EXAMPLES = """\
   holdfast mcp --run auth-system-k3x9p2 --role worker      (agents start it)
@@ -38,9 +39,10 @@ def run(arguments: list[str]) -> int:
     run_id = home.find_run(options.run)
 
     def submit(tool: str, signal: Mapping[str, Any]) -> str:
-        import asyncio  # with the store: loaded only when there is a report
+        with NoCollection():
+            import asyncio  # with the store: loaded only when there is a report
 
-        from holdfast.engine.commands.programs.report import Reporter, submit_report
+            from holdfast.engine.commands.programs.report import Reporter, submit_report
 
         reporter = Reporter(home, run_id, options.role, options.conversation, options.reports)
         return asyncio.run(submit_report(reporter, tool, signal))
