@@ -71,12 +71,12 @@ def start_problem(entry: AgentDefinition, model: str | None = None) -> str | Non
     for program in entry.needs:
         if shutil.which(program) is None:
             return f"{entry.command[0]} needs {program}, which is not installed; install it with: {entry.install}"
-    return _sandbox_problem(entry) or _node_problem(entry) or _own_agent_problem(entry, model)
+    sandbox = sandbox_problem() if entry.runtime.kind == "sandbox" else None
+    return sandbox or _node_problem(entry) or _own_agent_problem(entry, model)
 
 
-def _sandbox_problem(entry: AgentDefinition) -> str | None:
-    if entry.runtime.kind != "sandbox":
-        return None
+def sandbox_problem() -> str | None:
+    """Return why no agent can run in a sandbox here."""
     try:
         check_bwrap(shutil.which("bwrap"))
     except BadInput as error:

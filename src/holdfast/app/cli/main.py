@@ -42,6 +42,7 @@ COMMANDS = {
     "agents": "list agents, and probe what each can do",
     "workflow": "list, draw and check workflows",
     "preferences": "list, accept and refuse what agents propose for later runs",
+    "init": "find agents and checks, and write the config",
     "config": "show settings and their origins; init, path, trust, schema",
     "mcp": "serve the tools with which an agent reports to its run",
     "agent": "run an agent that comes with Holdfast: builtin, playbook",
@@ -55,7 +56,7 @@ GROUPS = {
     "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
     "publish": ("merge", "push", "pr"),
     "maintain": ("archive", "reset", "salvage", "doctor", "selftest"),
-    "setup": ("config", "completion", "preferences", "workflow", "agents"),
+    "setup": ("init", "config", "completion", "preferences", "workflow", "agents"),
     "programs": ("agent", "mcp"),
 }
 
@@ -154,6 +155,8 @@ def _dispatch(arguments: list[str]) -> int:
     if name == "--version":
         sys.stdout.write(f"holdfast {__version__}\n")
         return EXIT_OK
+    if (problem := platform_problem(sys.platform)) is not None:
+        raise BadInput(problem)
     if name not in COMMANDS:
         raise BadInput(f"unknown command {name!r}{_suggestion(name)}; list the commands with: holdfast --help")
     if rest in (["-h"], ["--help"]) and _is_wide() and os.path.exists(help_file(name)):
@@ -168,6 +171,16 @@ def _dispatch(arguments: list[str]) -> int:
     except SystemExit as exit_:  # argparse, after --help
         return int(exit_.code or EXIT_OK)
     return code
+
+
+def platform_problem(platform: str) -> str | None:
+    """Locks, file watching and process ownership use the Linux kernel, and nothing was tested elsewhere."""
+    if platform == "linux":
+        return None
+    return (
+        f"Holdfast runs on Linux, and this system is {platform}: nothing was tested here. "
+        "Run it in a Linux machine, a container, or WSL 2; docs/decisions/0006-linux-first.md has the reasons"
+    )
 
 
 def _suggestion(name: str) -> str:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from holdfast.agents.readiness import sandbox_problem
 from holdfast.agents.runtimes.tmux import missing_requirement
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events.session import RunMoved, SessionEnd, SessionStart
@@ -20,6 +21,7 @@ from holdfast.engine.config.run_config import runtime_kinds
 from holdfast.engine.containers import end_containers, running_containers
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import RunView, view_run
+from holdfast.engine.queries.setup.agents import agent_problem
 from holdfast.engine.workspace.reconcile import RunListing, list_runs, observe, reconcile_workspace
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.locks import remove_stale, stale_locks
@@ -53,7 +55,7 @@ async def diagnose(
 
     Reports how many runs are checked.
     """
-    ailments = [*_check_leftovers(home), *_check_tmux(home)]
+    ailments = [*_check_leftovers(home), *_check_tmux(home), *_check_agents(home)]
     if shutil.which("git") is None:
         return [*ailments, Problem("git", "is not installed; Holdfast works on git repositories")]
     ailments += await _check_git()
@@ -99,6 +101,21 @@ def _check_tmux(home: Home) -> list[Problem]:
         return [Problem("the settings", f"cannot be read: {error}")]
     problem = missing_requirement() if is_configured else None
     return [Problem("tmux", f"is chosen by your settings, but {problem}")] if problem is not None else []
+
+
+def _check_agents(home: Home) -> list[Problem]:
+    """Check that the agents that the config names can start here."""
+    try:
+        config = load_config_here(home)
+        chosen = {} if config.origins["agent"].layer == "built-in" else {config.settings.agent: config.settings.model}
+        chosen |= {role.agent: role.model for role in config.settings.roles.values() if role.agent is not None}
+        problems = {name: agent_problem(name, config.settings, model) for name, model in chosen.items()}
+        sandboxed = "sandbox" in runtime_kinds(config.settings)
+    except HoldfastError:
+        return []  # reported once, by _check_tmux
+    found = [Problem(name, problem) for name, problem in problems.items() if problem is not None]
+    sandbox = sandbox_problem() if sandboxed else None
+    return [*found, *([Problem("bubblewrap", sandbox)] if sandbox is not None else [])]
 
 
 def _check_leftovers(home: Home) -> list[Problem]:

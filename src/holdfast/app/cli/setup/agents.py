@@ -6,7 +6,7 @@ import json
 import msgspec
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.text.screen import column_widths, format_time, paint, printable, warn
+from holdfast.app.text.screen import column_widths, paint, printable, warn
 from holdfast.engine.home import Home
 from holdfast.engine.queries.setup.agents import AgentMeasurement, ListedAgent, agents_from_settings, list_agents
 from holdfast.engine.queries.setup.settings import load_config_here
@@ -20,9 +20,9 @@ _EXAMPLES = """\
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "agents",
-        "List the agents for --agent: whether each is installed, and what was measured. `probe` measures with a real\n"
-        "turn, which costs tokens on your model account, and a real kill. After a crash, Holdfast uses the result to\n"
-        "choose how to restore a conversation.",
+        "List the agents for --agent: whether each is installed, has a login or a key, and what was measured.\n"
+        "`probe` measures with a real turn, which costs tokens on your model account, and a real kill. After a crash,\n"
+        "Holdfast uses the result to choose how to restore a conversation.",
         _EXAMPLES,
     )
     parser.add_argument("action", choices=("ls", "probe"), metavar="ls|probe")
@@ -56,20 +56,34 @@ def _ls(agents: list[ListedAgent], *, as_json: bool) -> None:
     rows = [
         (
             agent.name,
-            agent.title,
             "installed" if agent.installed else "-",
+            _login_text(agent),
             _measurement_text(agent.row) if agent.row is not None else "not probed",
-            format_time(agent.row.when)[:10] if agent.row is not None else "",
         )
         for agent in agents
     ]
     widths = column_widths(rows)
     for agent, row in zip(agents, rows, strict=True):
         cells = [f"{printable(cell):{width}}" for cell, width in zip(row, widths, strict=True)]
-        cells[2] = paint(cells[2], "green" if agent.installed else "dim")
+        cells[1] = paint(cells[1], "green" if agent.installed else "dim")
         print("  ".join(cells).rstrip())
-        if not agent.installed and agent.install:
-            print(paint(f"    {printable(agent.install)}", "dim"))
+        for line in _advice(agent):
+            print(paint(f"    {printable(line)}", "dim"))
+
+
+def _login_text(agent: ListedAgent) -> str:
+    if agent.login is None:
+        return "no login found" if agent.installed else ""
+    return "key set" if agent.login.startswith("key") else "logged in"
+
+
+def _advice(agent: ListedAgent) -> list[str]:
+    """The command that brings an agent one step closer to work."""
+    if not agent.installed:
+        return [agent.install] if agent.install else []
+    if agent.problem is not None:
+        return [agent.problem]
+    return [f"log in with: {agent.login_command}"] if agent.login is None and agent.login_command else []
 
 
 def _measurement_text(row: AgentMeasurement) -> str:

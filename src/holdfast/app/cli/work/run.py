@@ -1,5 +1,6 @@
 """`holdfast run`: run agents on a repository, from the first prompt to the last merge."""
 
+import argparse
 import asyncio
 import os
 import sys
@@ -58,6 +59,8 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     home = Home()
     home.check_writable()
+    if options.goal is not None and options.agent is None:
+        _initialize_first_use(home, options)
     flags = flags_from_options(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
@@ -84,6 +87,20 @@ def run(arguments: list[str]) -> int:
             asyncio.run(warn_of_changes(options.repo))
         flags = {}
     return run_and_show(home, run_id, lambda _: None, flags, options)
+
+
+def _initialize_first_use(home: Home, options: argparse.Namespace) -> None:
+    """Ask on a terminal, before the first run without any configuration, what `holdfast init` asks."""
+    is_asked_for_less = options.detach or options.quiet or options.json or os.environ.get("CI")
+    if is_asked_for_less or os.path.exists(home.config_file) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if load_config(options.repo, home=home).origins["agent"].layer != "built-in" or "agent" in str(options.set):
+        return
+    from holdfast.app.cli.setup.init import initialize  # only the first run needs it
+
+    sys.stderr.write("There is no configuration yet. Some questions first; Ctrl-C cancels.\n")
+    asked = {"agent": None, "check": [], "setup": [], "user_only": False, "yes": False, "repo": options.repo}
+    initialize(home, argparse.Namespace(**asked, model=options.model))
 
 
 def _goal_of_issue(folder: str, number: int, extra_text: str | None) -> str:
