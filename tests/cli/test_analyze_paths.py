@@ -84,7 +84,7 @@ def test_a_feature_that_cannot_be_read_does_not_hide_the_others(holdfast: Progra
     os.chmod(os.path.join(holdfast.cwd, "secret", "events.jsonl"), 0)
     outcome = holdfast("analyze", ".", "--json", unprivileged=True, code=2)
     assert [found["feature"] for found in outcome.objects] == ["pay", "auth"]
-    assert outcome.complaint == "./secret/events.jsonl may not be read by this user"
+    assert outcome.complaint == "./secret/events.jsonl is not readable for this user"
 
 
 def test_a_path_wins_over_a_run_of_the_same_name(holdfast: Program) -> None:
@@ -150,7 +150,7 @@ def test_a_dangling_link_is_bad_input(holdfast: Program) -> None:
 def test_a_file_that_may_not_be_read_is_bad_input(holdfast: Program, command: str) -> None:
     os.chmod(put(holdfast.cwd, "events.jsonl", log=SEED_LOG), 0)
     outcome = holdfast(command, "events.jsonl", unprivileged=True, code=2)
-    assert outcome.complaint == "events.jsonl may not be read by this user"
+    assert outcome.complaint == "events.jsonl is not readable for this user"
 
 
 def test_a_folder_that_may_not_be_read_is_bad_input(holdfast: Program) -> None:
@@ -158,4 +158,4 @@ def test_a_folder_that_may_not_be_read_is_bad_input(holdfast: Program) -> None:
     os.chmod(os.path.join(holdfast.cwd, "auth"), 0)
     outcome = holdfast("analyze", "auth", unprivileged=True, code=2)
     os.chmod(os.path.join(holdfast.cwd, "auth"), 0o700)
-    assert outcome.complaint == "auth may not be read by this user"
+    assert outcome.complaint == "auth is not readable for this user"

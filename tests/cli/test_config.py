@@ -192,7 +192,7 @@ def test_init_writes_an_example_once(holdfast: Program) -> None:
     assert holdfast("config", "init").out == f"{file}\n"
     assert file.read_text() == example_file()
     file.write_text("parallel = 5")
-    assert holdfast("config", "init", code=4).complaint == f"{file} is there already; nothing was written"
+    assert holdfast("config", "init", code=4).complaint == f"{file} exists already; nothing was written"
     assert file.read_text() == "parallel = 5"
     assert os.listdir(file.parent) == [file.name], "nothing is left beside it"
 

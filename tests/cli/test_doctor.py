@@ -83,7 +83,7 @@ def test_a_stale_entry_of_a_stranger_is_dropped_and_its_merged_branch_too(doctor
     shutil.rmtree(os.path.dirname(log_of(doctor.home, run_id)))
     folder = workspace_of(doctor.home, run_id)
     assert found(doctor) == [
-        (folder, f"is gone, and git still has an entry for it, on holdfast/{run_id}/main", True),
+        (folder, f"is missing, but git still has an entry for it, on holdfast/{run_id}/main", True),
         (f"holdfast/{run_id}/main", "is of a run that is not in this home, and branches of yours have all of it", True),
     ]
     assert_repaired(doctor)
@@ -115,7 +115,7 @@ def test_a_worktree_of_a_run_in_another_home_is_left_alone(doctor: Program, proj
     run_id = new_run(str(tmp_path / "another-home"), project)
     before = project.footprint()
     ((_, told, can),) = found(doctor, "--fix")
-    assert told == f"is a worktree on holdfast/{run_id}/main, of a run that is not in this home; it is left alone"
+    assert told == f"is a worktree on holdfast/{run_id}/main, of a run that is not in this home; unchanged"
     assert not can
     assert project.footprint() == before
 
@@ -167,7 +167,7 @@ def test_a_stale_lock_is_removed_and_one_of_a_living_git_is_not(doctor: Program,
         living.stdout.readline()
         assert found(doctor, "--fix", code=0) == []
         living.stdin.close()
-    assert found(doctor) == [(lock, "was left by a git that is dead, and stops every other; nobody holds it", True)]
+    assert found(doctor) == [(lock, "was left by a git process that died, and blocks all git commands", True)]
     assert_repaired(doctor)
     assert not os.path.exists(lock)
 
@@ -182,7 +182,7 @@ def test_a_moved_home_is_followed(doctor: Program, project: Project) -> None:
     ((subject, told, can),) = found(moved)
     assert (subject, told, can) == (
         run_id,
-        "tasks/T-1, workspace are known to git at another place: this folder was moved",
+        "tasks/T-1, workspace are registered in git at another path: this folder was moved",
         True,
     )
     assert_repaired(moved)
@@ -219,7 +219,7 @@ def test_one_run_that_cannot_be_looked_into_does_not_hide_the_others(doctor: Pro
     run_id = new_run(doctor.home, project)
     shutil.rmtree(workspace_of(doctor.home, run_id))
     told = {subject: told for subject, told, _ in found(doctor)}
-    assert told["odd-abc234"].startswith("cannot be looked into: ")
+    assert told["odd-abc234"].startswith("could not be checked: ")
     assert told[run_id] == "workspace is missing; it is created again"
 
 

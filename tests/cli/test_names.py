@@ -41,7 +41,7 @@ def test_an_ambiguous_name_lists_the_candidates(holdfast: Program, name: str) ->
     for run_id in ("auth-abc234", "auth-xyz789"):
         put(holdfast.home, "runs", run_id, "events.jsonl", log=SEED_LOG)
     complaint = holdfast("show", name, code=2).complaint
-    assert complaint == f"'{name}' could be any of auth-abc234, auth-xyz789; type more of the one you mean"
+    assert complaint == f"'{name}' could be any of auth-abc234, auth-xyz789; type more of its name"
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "analyze"])

@@ -38,7 +38,7 @@ def test_an_answer_given_while_nothing_is_alive_is_used(stage: Stage) -> None:
     stage.holdfast("approve", run)
     assert stage.resume(run)["ended"] == "all_done"
     assert stage.file(run, "answer.txt") == "allowed"
-    assert [d["by"] for d in stage.data(run, "permission.answered")][1:] == ["the answer given before"]
+    assert [d["by"] for d in stage.data(run, "permission.answered")][1:] == ["the earlier answer"]
 
 
 COMMAND = {

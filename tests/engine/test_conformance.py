@@ -43,7 +43,7 @@ WAYS = {
     "hangs": Way("hangs", "did not answer session/"),
     "dies": Way("dies", "the agent died in session/"),
     "gone": Way("gone", "(-32002)", rejects=True),
-    "lies": Way("starts_new", "told nothing of what was said", rejects=True),
+    "lies": Way("starts_new", "without replaying the conversation", rejects=True),
     "refuses -32602": Way({"how": "refuses", "error": -32602}, "(-32602)", rejects=True),
     "refuses -32000": Way({"how": "refuses", "error": -32000}, "(-32000)"),
 }
@@ -129,7 +129,7 @@ def natively(case: Case) -> Expected:
         way = WAYS[name]
         if rung == "session/resume" and name == "lies":  # it is not asked at all
             unlisted = Way(None, "does not know the session", rejects=True)
-            way = unlisted if case.lists else Way(None, "no probe proved it")
+            way = unlisted if case.lists else Way(None, "no probe tested it")
         if way.failure is not None:
             failed.append((rung, way.failure))
             lost = lost or way.rejects

@@ -34,12 +34,12 @@ async def test_a_turn_that_it_cut_off_counts_as_such_and_no_other_agent_comes(pl
         name = await conversations.open(AGENT)
         await conversations.send_prompt(name, FACT, place.cwd)
         with immortal(place, name) as pid:
-            with pytest.raises(Denied, match=f"will not die .*{pid}"):
+            with pytest.raises(Denied, match=f"could not be killed .*{pid}"):
                 await conversations.send_prompt(name, "die", place.cwd)
             state = run.state.conversations[name]
             assert (state.turns, state.interrupted_turns, finished_turns(state)) == (2, 1, 1)
             assert (state.turn, state.pid, state.state) == (None, None, ConversationState.WAITING)
-            with pytest.raises(Denied, match=f"will not die .*{pid}"):
+            with pytest.raises(Denied, match=f"could not be killed .*{pid}"):
                 await conversations.ensure_agent(name, place.cwd)
             assert [process.pid for process in place.processes()] == [pid]
         assert (await conversations.send_prompt(name, "and now?", place.cwd)).reason == "end_turn"
@@ -55,7 +55,7 @@ async def test_it_is_not_sent_away_and_its_conversation_not_over_as_long_as_it_l
                 conversations.stop_agent(name, "a pause"),
                 conversations.close(name, ConversationState.COMPLETED),
             ):
-                with pytest.raises(Denied, match=f"will not die .*{pid}"):
+                with pytest.raises(Denied, match=f"could not be killed .*{pid}"):
                     await leave
             assert run.state.conversations[name].state == ConversationState.WAITING
         await conversations.close(name, ConversationState.COMPLETED)

@@ -217,7 +217,7 @@ def _must_be_meant(kind: str, body: Any, events: Sequence[Event]) -> None:
         (only,) = events
         assert isinstance(only, WarningLogged)
         assert only.message is not None
-        assert only.message.startswith(f"a message of kind {kind} was passed over: ")
+        assert only.message.startswith(f"a message of kind {kind} was ignored: ")
     else:
         assert events or kind in (
             MessageKind.STOP,

@@ -224,5 +224,5 @@ async def test_a_commit_on_a_branch_that_is_gone_is_refused_in_one_clear_line(re
         task = await w.open_worktree("T-1")
         put(task.path, {"new.txt": "new\n"})
         git(repo.path, "update-ref", "-d", f"refs/heads/{task.branch}")
-        with pytest.raises(Denied, match=r"the branch .* any more; .*git branch .* COMMIT"):
+        with pytest.raises(Denied, match=r"the branch .* no longer exists; .*git branch .* COMMIT"):
             await w.commit("T-1", "New")

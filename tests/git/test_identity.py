@@ -170,5 +170,5 @@ async def test_a_branch_that_is_gone_is_one_clear_line(repo: UserRepository, hom
     async with working_on(repo, home) as w:
         await w.open_worktree("T-1")
         git(repo.path, "update-ref", "-d", f"refs/heads/{w.place('T-1').branch}")
-        with pytest.raises(Denied, match=r"any more; .*git branch .* COMMIT"):
+        with pytest.raises(Denied, match=r"no longer exists; .*git branch .* COMMIT"):
             await w.merge(["T-1"])

@@ -95,7 +95,7 @@ async def test_after_kill_server_each_role_comes_back_when_it_is_needed(room: Ro
         turn = asyncio.ensure_future(conversations.send_prompt(name, "What do you know?", room.place.cwd))
         assert (await room.ended(turn, name, "told")).reason == "end_turn"
     assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.RESUME]
-    assert (await room.reasons())[0] == f"the agent was found dead: {LOST}"
+    assert (await room.reasons())[0] == f"the agent has died: {LOST}"
 
 
 async def test_when_all_of_ours_are_killed_the_pane_is_ended_before_anybody_goes_on(room: Room) -> None:

@@ -47,7 +47,7 @@ BRIEF = Brief(
 CHECKS = (
     Check("ruff", True),
     Check("pytest", False, "E   assert 1 == 2\n1 failed\n", "exit code 1"),
-    Check("mypy", False, "", "took longer than 600 s and was ended"),
+    Check("mypy", False, "", "took longer than 600 s and was killed"),
 )
 CASE = SubmitCase(
     summary="Users are kept in a table.",

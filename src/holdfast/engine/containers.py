@@ -45,7 +45,7 @@ def end_containers(folder: str, run_id: str) -> None:
         except HoldfastError as error:
             raise Denied(
                 f"agents of {run_id} may be at work in containers: {error}; "
-                f"if that engine is gone for good, delete {_engines_path(folder)}"
+                f"if that engine was removed, delete {_engines_path(folder)}"
             ) from error
 
 

@@ -116,7 +116,7 @@ class Home:
             if len(matches) == 1:
                 return matches[0]
             if matches:
-                raise BadInput(f"{name!r} could be any of {_join_ids(matches)}; type more of the one you mean")
+                raise BadInput(f"{name!r} could be any of {_join_ids(matches)}; type more of its name")
         raise NoSuchRun(f"there is no run {name!r} under {self.path}; `holdfast ls` lists them")
 
     def run_id_at(self, path: str) -> str | None:

@@ -42,5 +42,5 @@ def require_readable(path: str) -> str:
     if not os.path.isfile(path):
         raise BadInput(f"{path} is not a file; name a log, or a folder with one")
     if not os.access(path, os.R_OK):
-        raise BadInput(f"{path} may not be read by this user")
+        raise BadInput(f"{path} is not readable for this user")
     return path

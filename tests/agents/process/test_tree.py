@@ -161,7 +161,7 @@ async def test_beside_what_would_not_die_with_an_earlier_tree_none_of_the_same_m
 
     with ExitStack() as cold:
         for mark in (f"{launch.mark}/terminal", launch.mark):
-            with pytest.raises(Denied, match="will not die"):
+            with pytest.raises(Denied, match="could not be killed"):
                 await start(mark, cold)
         (left,) = started
         async with spawn(shell(cwd, "echo 1")) as other:

@@ -228,7 +228,7 @@ async def test_an_answer_given_while_the_runner_and_the_agent_are_dead_is_used_w
         assert (await session.conversations.send_prompt(name, "go", place.cwd)).reason == "end_turn"
         assert session.conversations.state(name).granted == {}, "once"
     assert await place.said() == ["deleted"]
-    assert await answers(place) == [("yes", "Ada"), ("yes", "the answer given before")]
+    assert await answers(place) == [("yes", "Ada"), ("yes", "the earlier answer")]
 
 
 async def test_an_earlier_answer_is_not_used_for_another_question(place: Place) -> None:
@@ -286,7 +286,7 @@ async def test_an_answer_that_did_not_reach_the_agent_before_all_were_killed_is_
         await session.broker.answer(await request_of(session), "no", by="Bob")
         await turn
     assert await place.said() == [said, "kept"]
-    assert await answers(place) == [(option, "Ada"), (option, "the answer given before"), ("no", "Bob")]
+    assert await answers(place) == [(option, "Ada"), (option, "the earlier answer"), ("no", "Bob")]
 
 
 async def test_an_answer_that_was_used_before_the_agent_died_is_asked_for_again(place: Place) -> None:

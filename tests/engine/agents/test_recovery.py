@@ -179,7 +179,7 @@ async def test_commands_and_modes_that_a_new_session_announces_are_no_replay(pla
     place.play(book(load=announces))
     await told_killed_and_asked(place)
     assert await place.rungs() == ["fresh", "history injection"]
-    assert "told nothing of what was said" in (await place.failed_rungs())[0][1]
+    assert "without replaying the conversation" in (await place.failed_rungs())[0][1]
 
 
 async def test_without_a_token_the_resume_is_a_fresh_start(place: Place) -> None:

@@ -80,7 +80,7 @@ async def test_one_that_hangs_is_ended_with_all_that_it_started_and_is_not_run_a
     script = "echo $$ >> pids; setsid sleep 1000 & echo $! >> pids; echo begun; sleep 1000"
     (outcome,) = await run(cwd, line(script, limit=0.5))
     assert (outcome.passed, outcome.exit_code, outcome.output) == (False, None, "begun\n")
-    assert outcome.problem == "it took longer than 0.5 s and was ended"
+    assert outcome.problem == "it took longer than 0.5 s and was killed"
     pids = [int(line) for line in Path(cwd, "pids").read_text().split()]
     assert len(pids) == 2
     assert not any(is_alive(pid) for pid in pids)
@@ -136,7 +136,7 @@ async def test_what_is_not_there_or_cannot_be_started_is_told(cwd: str) -> None:
         False,
         None,
         0.0,
-        problem="no-such-program is not there, or is no program; install it, or set PATH so that it is found",
+        problem="no-such-program is not an executable program; install it, or add it to PATH",
     )
     assert not broken.passed
     assert "cannot start" in str(broken.problem)
@@ -186,8 +186,8 @@ async def test_a_path_is_one_in_the_worktree(cwd: str) -> None:
         CheckCommand("c", ("scripts/text",)),
     )
     assert (found.passed, found.output) == (True, "checked\n")
-    assert "scripts/gone is not there" in str(absent.problem)
-    assert "scripts/text is not there" in str(text.problem)
+    assert "scripts/gone is not an executable program" in str(absent.problem)
+    assert "scripts/text is not an executable program" in str(text.problem)
 
 
 async def test_an_exit_code_that_is_fine_is_told_and_passes(cwd: str) -> None:

@@ -29,7 +29,7 @@ async def test_one_whose_log_cannot_be_followed_is_told_with_its_pid(tmp_path: P
     folder = Path(run_folder(home, RUN))
     await until((folder / RUNNER_LOG).exists)
     (folder / "events.jsonl").rename(folder / "elsewhere.jsonl")  # long before a program can begin to read it
-    with pytest.raises(HoldfastError, match="whether it began cannot be seen") as told:
+    with pytest.raises(HoldfastError, match="its start could not be observed") as told:
         await starting
     pid = re.search(r"a runner was started \(pid (\d+)\)", str(told.value))
     assert pid is not None

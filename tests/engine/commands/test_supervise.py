@@ -136,7 +136,7 @@ async def test_what_comes_while_runs_cannot_be_listed_is_minded_when_they_can_be
     await until(lambda: bool(said))
     folder, words = said[0]
     assert folder == os.fspath(runs)
-    assert words.startswith("what is new there is not minded: ")
+    assert words.startswith("new runs are not supervised: ")
     assert "Not a directory" in words
 
     runs.unlink()

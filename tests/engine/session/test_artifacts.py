@@ -27,7 +27,7 @@ ROWS: dict[str, tuple[str | None, list[str], dict[str, str]]] = {
     "empty, as a crash of others may leave it": ("", ["was edited after it was handed in"], {}),
     "somebody's own": (
         MINE,
-        ["the log decides, so it is written again as it was. The edit is kept as artifacts/thinking/thinking.edited-"],
+        ["the log decides, so the recorded version is written again. The edit is kept as artifacts/thinking/thinking."],
         {FILE: "second\n"},
     ),
 }
@@ -65,8 +65,8 @@ def test_an_edit_is_set_aside_once_however_often_it_is_found_and_the_user_is_tol
     put(tmp_path, MINE)
     (one,) = find_differences(str(tmp_path), STATE)
     assert one.set_aside_path is not None
-    assert "`holdfast send r-1 --change - < FILE` has it taken up" in describe_difference("r-1", one, has_planner=True)
-    assert "`holdfast send r-1 - < FILE` has it taken up" in describe_difference("r-1", one, has_planner=False)
+    assert "`holdfast send r-1 --change - < FILE` hands it in" in describe_difference("r-1", one, has_planner=True)
+    assert "`holdfast send r-1 - < FILE` hands it in" in describe_difference("r-1", one, has_planner=False)
     for _ in range(2):
         put(tmp_path, MINE)
         write_artifacts(str(tmp_path), STATE)

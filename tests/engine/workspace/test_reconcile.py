@@ -199,7 +199,7 @@ async def test_a_commit_that_git_has_no_more_is_told_of_and_done_again(
     state = (await view_run(Home(home), run_id)).state
     assert project.tip(branch) == state.branches[branch].base
     with open(os.path.join(run_folder(home, run_id), "events.jsonl"), encoding="utf-8") as log:
-        assert f"{branch} was at {was[:12]}, which git has no more" in log.read()
+        assert f"{branch} was at {was[:12]}, which git no longer has" in log.read()
     task = state.tasks["T-1"]
     assert (task.stage, task.iteration, task.reason) == (TaskStage.WORK, 2, WORKTREE_LOST)
 

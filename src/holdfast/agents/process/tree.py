@@ -142,7 +142,7 @@ class ProcessTree:
                 break
         if alive := alive or await asyncio.to_thread(kill_until_none_left, self._find_marked):
             found = ", ".join(str(process.pid) for process in alive)
-            raise Denied(f"processes of {self._mark} will not die (pid {found}); kill them, and try again")
+            raise Denied(f"processes of {self._mark} could not be killed (pid {found}); kill them, and try again")
         with suppress(TimeoutError):
             await asyncio.wait_for(self.wait_for_exit(), 5)
         await asyncio.to_thread(end_container, self._launch)

@@ -269,7 +269,7 @@ class Conversations:
                 return live
             if live is not None:
                 await self._detach(
-                    conversation_id, f"the agent was found dead: {await live.agent.tree.wait_for_exit()}", died=True
+                    conversation_id, f"the agent has died: {await live.agent.tree.wait_for_exit()}", died=True
                 )
             live = self._live[conversation_id] = await self._recovery.restore(conversation_id, cwd)
             for option in self.state(conversation_id).options:
@@ -535,7 +535,7 @@ class Conversations:
             raise Denied(f"conversation {conversation_id} is {phase}; open a new one")
         if conversation_id in self._closing:
             raise Denied(
-                f"conversation {conversation_id} is being closed; say it when the run is resumed, or in a new one"
+                f"conversation {conversation_id} is being closed; send the message after a resume, or in a new one"
             )
 
 

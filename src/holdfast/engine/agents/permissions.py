@@ -101,7 +101,7 @@ class PermissionBroker:
         request, option = answer.request, answer.option
         permission = self._run.state.permissions.get(request)
         if permission is None:
-            raise BadInput(f"there is no open request {request!r}; it was answered already, or never made")
+            raise BadInput(f"there is no open request {request!r}; it was answered already or never existed")
         ids = [offered["id"] for offered in msgspec.json.decode(permission.options)]
         if option is not None and option not in ids:
             raise BadInput(f"{option!r} is not one of the answers; they are {', '.join(ids)}")
@@ -141,7 +141,7 @@ class PermissionBroker:
         chosen, by = self._decide_by_rule(cwd, permission_request)
         earlier = self._run.state.conversations[conversation_id].granted.get(fingerprint)
         if by is None and earlier in [option[0] for option in permission_request.options]:
-            chosen, by = earlier, "the answer given before"
+            chosen, by = earlier, "the earlier answer"
         if by is not None:
             await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
             return chosen

@@ -361,11 +361,11 @@ class Recovery:
             case RecoveryStrategy.LOAD:
                 opened = await agent.load_session(token, servers)
                 if has_history and not opened.replayed and not opened.foreign_updates:
-                    raise AgentRefused(strategy, 0, "it answered, but told nothing of what was said", None)
+                    raise AgentRefused(strategy, 0, "it answered without replaying the conversation", None)
             case _:
                 return await agent.new_session(servers)
         if opened.foreign_updates and not opened.replayed:
-            raise AgentRefused(strategy, 0, "it answered, but opened another session", None)
+            raise AgentRefused(strategy, 0, "it opened another session instead", None)
         return opened
 
     async def _record_attached(
@@ -469,7 +469,7 @@ class Recovery:
         if entry.runtime.kind != "tmux":
             return None
         if self._context.tools is None:
-            raise BadInput("an agent in tmux answers by its reports; without the tools for that it cannot work there")
+            raise BadInput("an agent in tmux answers through its reporting tools, and it has none")
         return tmux_slot(
             self._context.folder, self._context.run_id, conversation_id, self._state(conversation_id), entry
         )
@@ -513,7 +513,7 @@ async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, to
             RecoveryStrategy.RESUME, 0, "it does not know the session: its list of sessions lacks it", None
         )
     if listed is None and not proven:
-        unproven = "nothing would show whether it is the same session: it lists none, and no probe proved it"
+        unproven = "it may be another session: the agent lists no sessions, and no probe tested it"
         raise AgentRefused(RecoveryStrategy.RESUME, SESSION_UNVERIFIED_CODE, unproven, None)
 
 

@@ -25,8 +25,8 @@ def tmux_slot(
     """Return the window of an agent. The address of its tmux is durable when this returns."""
     if entry.tui is None:
         raise BadInput(
-            f"we know no terminal UI of {conversation.agent}, and it is to run in tmux; "
-            f"tell how it is started: [agents.{conversation.agent}.terminal] command = …"
+            f"the terminal UI of {conversation.agent} is unknown, so it cannot run in tmux; "
+            f"configure how to start it: [agents.{conversation.agent}.terminal] command = …"
         )
     role, home = conversation.role or "agent", os.path.dirname(os.path.dirname(folder))
     return TmuxSlot(
@@ -52,7 +52,7 @@ def attach_command(home: Home, run_id: str) -> list[str]:
         raise BadInput("tmux is not installed; install it (Debian, Ubuntu: apt install tmux), or: holdfast attach RUN")
     socket = _recorded_socket(home.folder(run_id))
     if socket is None or not TmuxServer(socket).has_session():
-        raise NothingToDo(f"no agent of {run_id} is at work in tmux; holdfast attach {run_id} shows the run itself")
+        raise NothingToDo(f"no agent of {run_id} is running in tmux; holdfast attach {run_id} shows the run itself")
     return [program, "-f", os.devnull, "-S", socket, "attach-session", "-t", SESSION_NAME]
 
 

@@ -100,7 +100,8 @@ class TaskChecks:
         if now != tree:
             files = (await changed_files(self._workspace.repository, tree, now))[:_MAX_NAMED]
             warning = (
-                f"{task_id}: files changed while the checks ran ({', '.join(files)}); what is committed is from before"
+                f"{task_id}: files changed while the checks ran ({', '.join(files)}); "
+                f"the commit has them as they were before the checks"
             )
             await self._append(WarningLogged(message=warning))
 

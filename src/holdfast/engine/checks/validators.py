@@ -120,7 +120,7 @@ async def _available_programs(place: CheckPlace) -> frozenset[str]:
         ending = await _wait_for_exit(tree, output, _LIST_TIMEOUT_S)
     if ending is None or tree.exit_code:
         raise HoldfastError(
-            f"which programs the image {place.role.runtime.image} has could not be told ({ending or 'too slow'}): "
+            f"which programs the image {place.role.runtime.image} has is unknown ({ending or 'too slow'}): "
             f"{' '.join(output.text().split())}; the checks run there and need /bin/sh, as the agent's terminals do"
         )
     return frozenset(output.text().split()) & relevant_programs()
@@ -144,9 +144,7 @@ async def run_validators(
 ) -> list[ValidatorOutcome]:
     """Run the validators in order. `on_done` is called after each."""
     if not os.path.isdir(place.cwd):
-        raise BadInput(
-            f"{place.cwd} is not there, so nothing can be validated in it; `holdfast doctor` looks what is wrong"
-        )
+        raise BadInput(f"{place.cwd} is not there, so nothing can be validated in it; `holdfast doctor` finds out why")
     outcomes = []
     for command in commands:
         outcome = await _run_validator(command, place, failpoint)
@@ -203,9 +201,7 @@ def _launch(command: CheckCommand, place: CheckPlace) -> Launch:
         return place.launch(_container_command(place.cwd, command.words), given)
     program = _find_program(command.words[0], place.cwd, given["PATH"])
     if program is None:
-        raise BadInput(
-            f"{command.words[0]} is not there, or is no program; install it, or set PATH so that it is found"
-        )
+        raise BadInput(f"{command.words[0]} is not an executable program; install it, or add it to PATH")
     return place.launch((program, *command.words[1:]), given)
 
 
@@ -228,7 +224,7 @@ async def _start(place: CheckPlace, launch: Launch) -> AsyncIterator[ProcessTree
 def describe_problem(command: CheckCommand, ended: ProcessEnd) -> str | None:
     """Why a command did not succeed; None if it did."""
     if ended.how is None:
-        return f"it took longer than {command.limit:g} s and was ended"
+        return f"it took longer than {command.limit:g} s and was killed"
     if ended.code == _EXIT_NOT_FOUND:
         return "it exited with code 127: a command in it was not found"
     return None if ended.code == 0 else command.fine.get(ended.code or 0, ended.how)

@@ -57,7 +57,7 @@ def already_answered_error(text: str, answer: GivenAnswer | None, run_id: str, *
         if applied
         else f"it is applied with the next step of the run, or with: holdfast resume {run_id}"
     )
-    return AlreadyAnswered(f"{text}: already {answered}; the first answer stands, and {then}")
+    return AlreadyAnswered(f"{text}: already {answered}; the first answer counts, and {then}")
 
 
 def _check_answer_is_offered(state: RunState, answer: UserAnswer) -> None:

@@ -32,7 +32,8 @@ async def run_resources(home: Home, run_id: str) -> RunResources | None:
     view = await view_run(home, run_id)
     if view.holder is not None:
         raise RunOwned(
-            f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first"
+            f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; "
+            f"stop it first: holdfast stop {run_id}"
         )
     if not _has_repository(view.state.run, run_id, view.folder):
         return None
@@ -81,7 +82,7 @@ def _check_nothing_is_left(folder: str) -> None:
     left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED_SUFFIX}")]
     left = [path for path in left if path_exists(path) and not _is_marker_file(os.path.basename(path))]
     if left:
-        raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
+        raise Denied(f"{', '.join(left)} would be deleted with the run; move it elsewhere, then reset again")
 
 
 def _is_marker_file(name: str) -> bool:

@@ -30,7 +30,7 @@ from holdfast.workflows.tasklists import read_tasks
 GOAL_TASK_ID = "T-1"  # the task's id when the goal is the only task
 _LIST_SUFFIXES = (".md", ".markdown", ".yaml", ".yml", ".json", ".toml")
 GOAL_REDACTED = (
-    "what was asked for holds a secret: it is recorded, and told to agents, without it. "
+    "the goal contains a secret: it is removed from what is recorded and sent to agents. "
     "To give an agent the secret, put it into a variable and name that in agents.NAME.secrets of your config"
 )
 
@@ -149,7 +149,7 @@ def _absolute_value(flag: str, text: str) -> str:
 
 def _single_task_list(goal: str) -> TaskList:
     if not goal.strip():
-        raise BadInput("the goal is empty; say what is to be done, or name a task list")
+        raise BadInput("the goal is empty; describe the work, or give a task list")
     title = goal.strip().splitlines()[0]
     return TaskList(
         tasks=(TaskSpec(id=GOAL_TASK_ID, title=title[:200], description=goal if goal.strip() != title else ""),)

@@ -46,7 +46,7 @@ async def start_detached(home: Home, run_id: str, *options: str) -> int:
         if unseen is None:
             return process.pid
         raise HoldfastError(
-            f"a runner was started (pid {process.pid}), but whether it began cannot be seen: {unseen}; "
+            f"a runner was started (pid {process.pid}), but its start could not be observed: {unseen}; "
             f"`holdfast show {run_id}` tells"
         ) from unseen
     started.cancel()

@@ -85,7 +85,7 @@ async def _problems_or_error(subject: str, check: Awaitable[list[Problem]]) -> l
     try:
         return await check
     except (HoldfastError, OSError) as error:
-        return [Problem(subject, f"cannot be looked into: {error}")]
+        return [Problem(subject, f"could not be checked: {error}")]
 
 
 async def _check_git() -> list[Problem]:
@@ -196,7 +196,7 @@ def _check_containers(run_id: str, folder: str) -> list[Problem]:
     return [
         Problem(
             run_id,
-            f"container {container.container[:12]} at {container.address} is still running, and nobody owns it",
+            f"container {container.container[:12]} at {container.address} is still running, but its run has no owner",
             end,
         )
         if container.container is not None
@@ -216,7 +216,7 @@ def _settle_repair(home: Home, run_id: str, effect_id: str) -> Repair:
         async with open_workspace(home, run_id, "doctor") as workspace:
             left = workspace.effects.run.state.effects.get(effect_id)
         if left is not None:
-            raise HoldfastError(left.reason or "it still cannot be told")
+            raise HoldfastError(left.reason or "it still cannot be determined")
 
     return ask
 
@@ -255,7 +255,7 @@ def _moved_worktrees(repository: Repository, view: RunView, observed: ObservedWo
     async def repair() -> None:
         await _repair_links(repository, view.folder)
 
-    explanation = "are known to git at another place: this folder was moved"
+    explanation = "are registered in git at another path: this folder was moved"
     return [Problem(view.run_id, f"{', '.join(moved)} {explanation}", repair)] if moved else []
 
 
@@ -268,7 +268,7 @@ async def _repair_links(repository: Repository, folder: str) -> None:
     for path in there:
         known = registered_path(path)
         if known is not None and os.path.exists(known) and os.path.realpath(known) != os.path.realpath(path):
-            raise Denied(f"{path} is a copy: the worktree that git knows stands at {known}; remove one of the two")
+            raise Denied(f"{path} is a copy: the worktree that git has registered is at {known}; remove one of the two")
     if there:
         await repository.git.execute("worktree", "repair", *there)
         await sync_existing_folders(folder, repository.common_dir)
@@ -286,7 +286,7 @@ def _stale_lock(repository: Repository, lock: str) -> Problem:
         if not remove_stale(lock, *folders_of(repository.common_dir)):
             raise Denied(f"git is at work in {repository.common_dir} ({lock} is held); wait for it, or end it")
 
-    return Problem(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
+    return Problem(lock, "was left by a git process that died, and blocks all git commands", remove)
 
 
 async def _check_orphans(home: Home, repository: Repository) -> list[Problem]:
@@ -311,12 +311,10 @@ def _orphan_worktree(repository: Repository, fact: WorktreeInfo) -> Problem:
         drop_entries(repository.common_dir, fact.path)
 
     if not is_missing(fact.path):
-        return Problem(
-            fact.path, f"is a worktree on {fact.branch}, of a run that is not in this home; it is left alone"
-        )
+        return Problem(fact.path, f"is a worktree on {fact.branch}, of a run that is not in this home; unchanged")
     if fact.locked is not None:
         return Problem(fact.path, f"is not there, and locked ({fact.locked or 'no reason given'}); it is left alone")
-    return Problem(fact.path, f"is gone, and git still has an entry for it, on {fact.branch}", forget)
+    return Problem(fact.path, f"is missing, but git still has an entry for it, on {fact.branch}", forget)
 
 
 async def _orphan_branch(repository: Repository, ref: str, commit: str) -> Problem:
@@ -325,7 +323,7 @@ async def _orphan_branch(repository: Repository, ref: str, commit: str) -> Probl
         return Problem(
             branch,
             "is of a run that is not in this home, and holds commits that no branch of yours has; look at it with "
-            f"git log {branch}, and delete it with git branch -D when you have no use for it",
+            f"git log {branch}, and delete it with git branch -D if you do not need it",
         )
 
     async def delete() -> None:

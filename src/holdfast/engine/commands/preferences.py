@@ -91,7 +91,7 @@ async def refuse_preferences(paths: PreferencePaths, ids: Iterable[str]) -> list
     for preference in preferences:
         if preference.said is PreferenceStatus.ACCEPTED:
             raise BadInput(
-                f"{preference.id} is accepted already; take its line out of {preference.file} to have it told no more"
+                f"{preference.id} is accepted already; take its line out of {preference.file} to withdraw it"
             )
     return [_record_decision(paths, preference, PreferenceStatus.REFUSED, None) for preference in preferences]
 

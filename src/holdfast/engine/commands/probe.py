@@ -117,7 +117,7 @@ class _Probe:
             if session is None:
                 return None
             self._memory_mb = agent.tree.memory_bytes() // 1_000_000
-            self._report("a turn worked; now it is killed")
+            self._report("a turn worked; killing the agent")
             await agent.tree.kill()
         if strategy is None:
             return None
@@ -157,9 +157,9 @@ class _Probe:
             with suppress(*_AGENT_ERRORS):
                 await turn
             if whole:
-                self._notes.append("the turn was over before it could be cut off")
+                self._notes.append("the turn was over before it could be interrupted")
                 return None
-            self._report("it was killed in the middle of a turn")
+            self._report("killed it in the middle of a turn")
         async with self._start_agent() as agent:
             back = await self._restore_session(agent, session, strategy)
             answer = await self._ask_for_words(agent, back) if back is not None else ""
@@ -262,5 +262,5 @@ async def probe_agent(
     row = await probe(agent_name, user_agents or {}, report)
     aside = save_measurement(home, row)
     if aside is not None:
-        report(f"what was measured before could not be read: it is kept as {aside}, and a new table was begun")
+        report(f"what was measured before could not be read: it is kept as {aside}, and a new table was created")
     return row

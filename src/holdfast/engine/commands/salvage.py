@@ -59,7 +59,7 @@ async def find_salvaged(repositories: Iterable[str], prefix: str) -> SalvageEntr
             raise BadInput(f"{matches[0].name} is in several repositories ({places}); name one with --repo")
         if matches:
             listed = ", ".join(entry.name for entry in matches[:8])
-            raise BadInput(f"{prefix!r} could be any of {listed}; type more of the one you mean")
+            raise BadInput(f"{prefix!r} could be any of {listed}; type more of its name")
     raise NothingToDo(f"nothing was saved by the name {prefix!r}; `holdfast salvage ls` lists what was")
 
 

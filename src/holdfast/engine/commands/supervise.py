@@ -92,7 +92,7 @@ def _list_run_ids(home: Home, report: ReportRun) -> set[str] | None:
     try:
         return set(home.run_ids())
     except OSError as error:
-        report(home.runs_folder, f"what is new there is not minded: {_as_holdfast_error(error)}")
+        report(home.runs_folder, f"new runs are not supervised: {_as_holdfast_error(error)}")
         return None
 
 
@@ -114,7 +114,7 @@ async def _supervise(home: Home, run_id: str, report: ReportRun) -> None:
         except (HoldfastError, OSError) as error:
             if is_missing(home.folder(run_id)):
                 return
-            message = f"it cannot go on by itself: {_as_holdfast_error(error)}"
+            message = f"it cannot be resumed automatically: {_as_holdfast_error(error)}"
             if message != reported:
                 report(run_id, message)
             await _wait_for_restart(home, run_id, after, delay_s)

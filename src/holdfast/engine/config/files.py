@@ -94,7 +94,7 @@ def create_config(file: str, text: str) -> None:
         REAL_DISK.sync(fd)
         os.link(temporary, file)  # unlike a rename, this never replaces a file
     except FileExistsError:
-        raise NothingToDo(f"{file} is there already; nothing was written") from None
+        raise NothingToDo(f"{file} exists already; nothing was written") from None
     finally:
         os.close(fd)
         os.unlink(temporary)

@@ -91,7 +91,7 @@ class InboxHandler:
                 case command:
                     await self._chat.handle(command, message, handled)
         except (*DECODE_ERRORS, BadInput) as error:
-            ignored = f"a message of kind {message.kind} was passed over: {error}"
+            ignored = f"a message of kind {message.kind} was ignored: {error}"
             await self._run.append(WarningLogged(message=ignored), handled)
 
     def _undeliverable_reason(self, message: OpenMessage) -> str | None:
@@ -99,7 +99,7 @@ class InboxHandler:
         if message.conversation is not None:
             return undeliverable_in_chat(self._run.state, message) if self._run.state.is_chat else None
         why = undeliverable_reason(self._run.state, self._workflow, message.task)
-        return f"words for {message.task or 'anyone'} reached nobody: {why}" if why is not None else None
+        return f"a message to {message.task or 'any agent'} could not be delivered: {why}" if why is not None else None
 
     async def _handle_answer(self, answer: UserAnswer, by: str | None, handled: InboxHandled) -> None:
         if answer.request.startswith(APPROVAL_PREFIX):
@@ -138,7 +138,7 @@ class InboxHandler:
 
     def _change_events(self, key: str, text: str, by: str | None) -> list[Event]:
         if self._workflow.planner is None:
-            raise BadInput(f"in the workflow {self._workflow.name} nobody plans; send words to an agent instead")
+            raise BadInput(f"in the workflow {self._workflow.name} no phase plans; send a message to an agent instead")
         return [ChangeRequested(change=key, text=text, by=by)]
 
     def _approval_events(self, key: str, answer: UserAnswer, by: str | None) -> list[Event]:
@@ -190,7 +190,7 @@ def _report_events(state: RunState, workflow: Workflow, conversation_id: str | N
     name = conversation.task if conversation is not None else None
     task = state.tasks.get(name or "")
     if name is None or task is None:
-        return [WarningLogged(message=f"{signal.tool} came from a conversation that works on no task")]
+        return [WarningLogged(message=f"{signal.tool} came from a conversation without a task")]
     if isinstance(signal, ReportProgress):
         return [ProgressReported(task_id=name, text=signal.text)]
     if task.status is not TaskStatus.IN_PROGRESS:
@@ -207,7 +207,7 @@ def _report_events(state: RunState, workflow: Workflow, conversation_id: str | N
             return phase_receiving.research_events(state, conversation_id, signal)
         case SubmitVerdict() if conversation_id == task.evaluator and task.stage is TaskStage.EVALUATE:
             return [_verdict_event(name, task.iteration, signal)]
-    return [WarningLogged(message=f"{signal.tool} came for {name} when nobody waited for it")]
+    return [WarningLogged(message=f"{signal.tool} came for {name} when it was not expected")]
 
 
 def _is_awaited(state: RunState, task: Task, conversation_id: str | None) -> bool:

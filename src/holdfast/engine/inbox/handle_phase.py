@@ -48,7 +48,7 @@ def phase_report_events(state: RunState, workflow: Workflow, conversation_id: st
         return [_unexpected_report(signal, f"the question {conversation.about}")]
     spec, progress = workflow.phase(conversation.about), state.phases.get(conversation.about or "")
     if spec is None or progress is None:
-        return [WarningLogged(message=f"{signal.tool} came from a conversation that works on nothing")]
+        return [WarningLogged(message=f"{signal.tool} came from a conversation without a task or phase")]
     current = state.phase == spec.name and progress.status is PhaseStatus.IN_PROGRESS
     if not current or progress.talks.get(conversation.role or "") != conversation_id or progress.delivered:
         return [_unexpected_report(signal, spec.name)]
@@ -105,7 +105,7 @@ def _delivery_events(
         case SubmitDocument():
             wrong = document_mistakes(signal.text, spec)
             if wrong:
-                return [WarningLogged(message=f"the document of {spec.name} was not taken: {'; '.join(wrong)}")]
+                return [WarningLogged(message=f"the document of {spec.name} was not accepted: {'; '.join(wrong)}")]
             page = msgspec.structs.replace(stored, title=signal.title, text=signal.text)
             return [page, *_preference_events(role, signal.preferences), delivered]
         case SubmitDone():
@@ -126,7 +126,7 @@ def research_events(state: RunState, conversation_id: str, signal: RequestResear
     number = len(state.research) + 1
     if number > MAX_RESEARCH_REQUESTS:
         return [
-            WarningLogged(message=f"no more than {MAX_RESEARCH_REQUESTS} questions are looked into: {signal.topic}")
+            WarningLogged(message=f"the limit of {MAX_RESEARCH_REQUESTS} research questions is reached: {signal.topic}")
         ]
     question = signal.question
     return [
@@ -162,4 +162,4 @@ def _plan_page(signal: SubmitPlan) -> str:
 
 
 def _unexpected_report(signal: Signal, about: str) -> WarningLogged:
-    return WarningLogged(message=f"{signal.tool} came for {about} when nobody waited for it")
+    return WarningLogged(message=f"{signal.tool} came for {about} when it was not expected")

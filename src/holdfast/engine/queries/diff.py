@@ -43,7 +43,7 @@ async def compare_run(
     place = worktree_names(run_id, task_id)
     known = view.state.branches.get(place.branch)
     if known is None and task_id is None:
-        raise NothingToDo(f"run {run_id} was cut off before it had a branch; there is nothing to compare")
+        raise NothingToDo(f"run {run_id} was interrupted before it had a branch; there is nothing to compare")
     if known is None:
         tasks = [branch.task for branch in view.state.branches.values() if branch.task is not None]
         there = f"its tasks with branches are {', '.join(tasks)}" if tasks else "none of its tasks has one"

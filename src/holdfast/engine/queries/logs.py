@@ -140,7 +140,7 @@ def logs_under(path: str) -> list[str]:
     if not os.path.isdir(path):
         return [require_readable(path)]
     if not os.access(path, os.R_OK | os.X_OK):
-        raise BadInput(f"{path} may not be read by this user")
+        raise BadInput(f"{path} is not readable for this user")
     own = os.path.join(path, LOG)
     if os.path.isfile(own):
         return [own]

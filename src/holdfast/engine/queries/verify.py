@@ -24,7 +24,7 @@ async def verify_run(home: Home, run_id: str, copies: Sequence[str] = ()) -> Log
     seen = await store.covered_head(run_id)
     if seen is not None and verdict.damage_count == 0 and not await matches_log(log, seen):
         missing = Damage(
-            verdict.lines + 1, f"cut off or rewritten: a snapshot saw another log, {seen.position} bytes long"
+            verdict.lines + 1, f"truncated or rewritten: a snapshot was made of another log, {seen.position} bytes long"
         )
         verdict = msgspec.structs.replace(verdict, damage=(missing,), damage_count=1)
     return verdict

@@ -78,9 +78,9 @@ def describe_difference(run_id: str, difference: Difference, *, has_planner: boo
             change = " --change" if has_planner else ""
             return (
                 f"{difference.file} was edited after it was handed in; the log decides, "
-                "so it is written again as it was. "
+                "so the recorded version is written again. "
                 f"The edit is kept as {difference.set_aside_path}; `holdfast send "
-                f"{run_id}{change} - < FILE` has it taken up"
+                f"{run_id}{change} - < FILE` hands it in"
             )
 
 

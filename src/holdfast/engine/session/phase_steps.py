@@ -52,7 +52,7 @@ from holdfast.workflows.validators import CheckCommand
 
 _MAX_OUTPUT_CHARS = 4_000  # of a failed check's output
 _ARTIFACTS_VARIABLE = "HOLDFAST_ARTIFACTS"  # tells a check where the submitted documents are
-_NO_ANSWER = "Nothing was found out: the researcher was asked several times, and gave no answer."
+_NO_ANSWER = "No result: the researcher was prompted several times and gave no answer."
 
 PhaseStep = Callable[[Action], Awaitable[None]]
 
@@ -164,8 +164,8 @@ class PhaseSteps:
         tree = await self._ensure_worktree()
         if (await status_of(tree)).changes:
             saved = await self._workspace.restore(None, await self._workspace.tip())
-            where = f"; it is kept as {saved}" if saved is not None else ""
-            await self._append(WarningLogged(message=f"a phase changed files that are not its own{where}"))
+            where = f"; saved as {saved}" if saved is not None else ""
+            await self._append(WarningLogged(message=f"a phase changed files outside its documents{where}"))
 
     # Its agents
 
@@ -306,7 +306,7 @@ class PhaseSteps:
             turn = await self._conversations.send_prompt(conversation_id, text, tree.path)
         await self._receive()
         if self._state.research[name].answered:
-            await self._conversations.close(conversation_id, ConversationState.COMPLETED, "it gave its answer")
+            await self._conversations.close(conversation_id, ConversationState.COMPLETED, "it has answered")
         else:
             turn.raise_if_refused()
 

@@ -49,7 +49,7 @@ async def choose_resume(run: OwnedRun, folder: str, analysis: Analysis, choose: 
     decision = analysis.decision
     if decision.case is ResumeCase.COMPLETE and is_finished(decision, has_news=await _has_news(run)):
         write_pages(folder, run.state)
-        raise NothingToDo("this run is done; there is nothing to resume. `holdfast send` gives its agent more to do")
+        raise NothingToDo("this run is done; there is nothing to resume. Give its agent more work with: holdfast send")
     return resolve_choice(decision, choose(analysis))
 
 

@@ -33,9 +33,7 @@ class AlreadyInProgress(HoldfastError):
     """A step was chosen again while it runs. Two agents in one worktree would undo each other's work."""
 
     def __init__(self, key: ActionKey) -> None:
-        super().__init__(
-            f"{key} is already in progress, and was to be started once more; resume the run, and report this"
-        )
+        super().__init__(f"{key} is already in progress, and was chosen again; resume the run, and report this")
         self.key = key
 
 

@@ -119,9 +119,9 @@ class TaskSteps:
                 conversation.role == EVALUATOR and conversation.state != ConversationState.CREATED
             )  # it was never prompted
             why = (
-                "it gave its verdict, or another is to give it"
+                "it gave its verdict, or was replaced"
                 if conversation.role == EVALUATOR
-                else "another took over"
+                else "replaced by another agent"
             )
             await self._conversations.close(
                 name, ConversationState.COMPLETED if has_judged else ConversationState.CANCELLED, why
@@ -226,7 +226,7 @@ class TaskSteps:
         await self._append(CaseSubmitted(task_id=task_id, iteration=self._task(task_id).iteration))
 
     async def _end_iteration(self, task_id: str, action: Action) -> None:
-        reason = action.reason or "nothing came of it"
+        reason = action.reason or "it ended without a result"
         await self._append(IterationEnded(task_id=task_id, iteration=self._task(task_id).iteration, reason=reason))
 
     # From the case to the verdict
@@ -264,7 +264,7 @@ class TaskSteps:
                 category=Category.ACCEPTANCE_GAP,
                 concern="The evaluator gave no verdict that could be read.",
                 evidence="It was asked several times, and its turns ended without submit_verdict.",
-                next_step="Look at every acceptance criterion again, and submit your case anew.",
+                next_step="Check every acceptance criterion again, and submit your case again.",
                 synthetic=True,
             )
         )
@@ -343,7 +343,7 @@ class TaskSteps:
             except GitFailed:
                 await self._workspace.delete_worktree_and_branch(task_id)
         except Denied as error:
-            await self._append(WarningLogged(message=f"the worktree of {task_id} was left where it is: {error}"))
+            await self._append(WarningLogged(message=f"the worktree of {task_id} was not deleted: {error}"))
 
     async def _fail(self, task_id: str, action: Action) -> None:
         await self._ensure_worktree(task_id)
@@ -406,7 +406,7 @@ class TaskSteps:
         as_it_was = await restore_worktree(self._workspace, task_id)
         if evaluator is not None and self._task(task_id).evaluator is None and not self._is_over(evaluator):
             await self._conversations.close(
-                evaluator, ConversationState.CANCELLED, "what it judged is not there any more"
+                evaluator, ConversationState.CANCELLED, "the work it evaluated no longer exists"
             )
         return as_it_was
 

@@ -186,7 +186,7 @@ class EffectRunner:
         known = [commit for commit in (branch.tip, task.commit if task is not None else None) if commit is not None]
         whole = await newest_intact_commit(worktree, branch.base, known) if branch.base is not None else None
         if whole is not None:
-            message = f"commits of {worktree.branch} were lost in a power cut; it is set back to {whole}"
+            message = f"commits of {worktree.branch} were lost in a power cut; the branch was reset to {whole}"
             notice = WorkspaceReconciled(
                 subject=worktree.branch, action=Remedy.RESET_BRANCH, message=message, task=branch.task
             )
@@ -214,7 +214,7 @@ class EffectRunner:
             EffectStatus.UNKNOWN,
             probe.reason,
         ):
-            reason = f"it was cut off; what it had begun is kept as {salvaged}" if salvaged else "it was cut off"
+            reason = f"it was interrupted; its partial result is {salvaged}" if salvaged else "it was interrupted"
             await self._record_outcome(effect, effect_id, probe, by="probe", reason=reason)
         return SettledEffect(effect_id, open_effect.kind, open_effect.task, probe, salvaged)
 
@@ -261,7 +261,9 @@ def fence(run_id: str, fd_marker: str | None = None) -> None:
     )
     if left:
         pids = ", ".join(str(process.pid) for process in left)
-        raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
+        raise Denied(
+            f"processes of an earlier session of {run_id} could not be killed (pid {pids}); kill them, then resume"
+        )
 
 
 def _decode_effect(open_effect: Effect) -> GitEffect | None:
@@ -292,7 +294,7 @@ async def _mend(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> Prob
             return await _probe_repaired(effect, site, probe)
         except (HoldfastError, OSError) as error:
             if probe.outcome is ProbeOutcome.NO:
-                return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"what it had begun could not be taken back: {error}")
+                return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"its partial result could not be undone: {error}")
     return probe
 
 
@@ -307,7 +309,7 @@ async def _sync_outcome(effect: GitEffect, site: EffectSite, probe: ProbeResult)
         try:
             await effect.sync(site)
         except OSError as error:
-            return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"it cannot be brought to the disk: {error}")
+            return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"it could not be synced to the disk: {error}")
     return probe
 
 

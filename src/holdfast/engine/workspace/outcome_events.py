@@ -100,14 +100,14 @@ def _describe_head_takeover(effect: TakeOverHead, branch: str) -> str:
         return f"{effect.task}: HEAD was detached at {commit}; {branch} was moved there"
     return (
         f"{effect.task}: the work was on the branch {effect.was}; {branch} was moved to its commit {commit}, "
-        f"and {effect.was} was left as it is"
+        f"and {effect.was} is unchanged"
     )
 
 
 def _describe_relink(folder: str, result: Mapping[str, Any]) -> str:
     sentences = [f"{folder} had lost its .git; it was linked to the repository again, with its files as they were"]
     if result.get("set_aside"):
-        sentences.append(f"what stood in its place is in {result['set_aside']}")
+        sentences.append(f"what was in its place is in {result['set_aside']}")
     if result.get("salvaged"):
         sentences.append(f"its commits are kept as {', '.join(result['salvaged'])}")
     return "; ".join(sentences)

@@ -73,7 +73,7 @@ async def open_pull_request(workspace: Workspace, remote: str | None, options: P
 async def publish_work(workspace: Workspace, mode: Publish, options: PullRequestOptions) -> PublishResult:
     """Publish as far as configured and possible: where no pull request can be opened, push the branch."""
     if mode is Publish.NOTHING:
-        return PublishResult(problem="nobody wants it published")
+        return PublishResult(problem="publishing is off")
     if not await workspace.repository.remotes():
         return PublishResult(problem="there is no remote to push to")
     try:

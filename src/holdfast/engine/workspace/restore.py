@@ -22,19 +22,19 @@ async def restore_branch(workspace: Workspace, task: str | None) -> None:
     branch, found = state.branches[worktree.branch], state.tasks.get(task or "")
     base = branch.base or await repository.commit_of(f"refs/heads/{workspace.place().branch}")
     if base is None:
-        raise Denied(f"{worktree.branch} is gone, and the log does not tell where it began; restore it with git branch")
+        raise Denied(
+            f"{worktree.branch} is missing, and the log does not say where it started; restore it with git branch"
+        )
     known = [worktree.last_head(), branch.tip, found.commit if found is not None else None]
     earlier_tips = list(dict.fromkeys(commit for commit in known if commit is not None and branch.base is not None))
     there = [commit for commit in earlier_tips if await repository.commit_of(commit) is not None]
     commit = there[0] if there else base
     if earlier_tips and earlier_tips[0] != commit:
-        remark = (
-            f"{worktree.branch} was at {earlier_tips[0][:12]}, which git has no more; it is made again at {commit[:12]}"
-        )
+        remark = f"{worktree.branch} was at {earlier_tips[0][:12]}, which git no longer has; recreated at {commit[:12]}"
         await workspace.effects.run.append(WarningLogged(message=remark))
-    lost_text = "its last commit; nothing of it is lost"
+    lost_text = "its last commit; nothing is lost"
     if not earlier_tips:
-        lost_text = "where the work on it began: any commits that were made on it are lost"
+        lost_text = "its starting point: any commits made on it are lost"
     elif earlier_tips[0] != commit:
         lost_text = f"the newest commit that git still has; commits up to {earlier_tips[0][:12]} are lost"
     message = (

@@ -313,7 +313,7 @@ class Workspace:
             )
         if commit is None:
             raise Denied(
-                f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back, or `holdfast "
+                f"the branch {branch} no longer exists; `git branch {branch} COMMIT` restores it, or `holdfast "
                 f"resume {self.run_id}` as it was last known"
             )
         return commit

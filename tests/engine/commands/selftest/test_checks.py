@@ -226,7 +226,7 @@ def test_a_run_that_was_never_killed_proves_nothing(folder: str) -> None:
         working.ResumeTrial(folder, folder, (sys.executable, "-m", "holdfast")), [("effect.merge.before:9",)]
     )
     assert found.verdict is FAILS
-    assert "to be killed at effect.merge.before:9, and never came there" in found.measured
+    assert "to be killed at effect.merge.before:9, and never reached it" in found.measured
 
 
 def test_runs_for_which_there_is_no_time_are_not_begun_and_told(folder: str) -> None:

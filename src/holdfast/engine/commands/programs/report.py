@@ -83,7 +83,7 @@ def _acknowledgement(state: RunState, conversation_id: str | None, signal: Signa
     )
     if known is None:
         return "received"
-    how = "was answered before" if state.research[known].answered else "is being looked into already"
+    how = "was answered before" if state.research[known].answered else "is being researched already"
     return f"received; the same question {how}, and its answer comes to you as a message"
 
 

@@ -41,9 +41,9 @@ def check_sync(folder: str, *, count: int = 60, sync: Callable[[int], None] = os
     )
     if middle < max(_MIN_SYNC_S, 2 * plain):
         return doubt(
-            f"{what}: too fast for a device. Either a cache with a battery answers, or nobody waits for the disk",
-            "if this is no such cache, a power cut may take what was acknowledged: look at the disk's and the "
-            "virtual machine's write cache",
+            f"{what}: too fast for a device. Either a battery-backed cache answers, or nothing waits for the disk",
+            "if there is no such cache, a power cut may lose acknowledged data: check the write cache of the disk "
+            "and of the virtual machine",
         )
     if middle > _SLOW_SYNC_S:
         return doubt(f"{what}: slow", "every step of a run waits for some of these; a faster disk makes runs faster")

@@ -64,10 +64,10 @@ def check_file_watch(folder: str, *, change: Callable[[str], None] = _append, ti
 
     if not asyncio.run(is_told()):
         return fails(
-            f"a change was not told within {timeout:g} s",
-            "who follows a run would see nothing, and messages would wait: set HOLDFAST_HOME to a local disk",
+            f"a change was not reported within {timeout:g} s",
+            "followers of a run would see nothing, and messages would wait: set HOLDFAST_HOME to a local disk",
         )
-    return holds("a change was told")
+    return holds("a change was reported")
 
 
 def check_process_identity(
@@ -87,15 +87,15 @@ def check_process_identity(
         other.wait()
     if seen is None or identify_process(other.pid) == seen:
         return fails(
-            "a process could not be told from a dead one by /proc",
-            "nobody could say whether an owner lives: mount /proc, and let this user see its own processes there",
+            "a live process could not be distinguished from a dead one in /proc",
+            "the owner of a run could not be determined: mount /proc, and let this user see its own processes there",
         )
     if seen not in found:
         return fails(
             "a process was not found by its environment in /proc",
-            "agents that outlived a crash would not be found: let this user read its own /proc/PID/environ",
+            "agents that survived a crash would not be found: let this user read its own /proc/PID/environ",
         )
-    return holds("told apart by start and boot, found by their mark")
+    return holds("distinguished by start time and boot id, found by their marker")
 
 
 def check_tree_kill(
@@ -120,7 +120,7 @@ def check_tree_kill(
     if alive:
         kill_processes(alive)
         return fails(
-            "a process that had left its agent's session was not killed with it",
-            "agents could go on writing when their run thinks them dead: use a sandbox or a container",
+            "a process that left its agent's process session was not killed",
+            "agents could continue writing after their run considers them dead: use a sandbox or a container",
         )
-    return holds("what had left its agent's session was killed with it")
+    return holds("a process that left its agent's process session was killed too")

@@ -127,7 +127,7 @@ def _kill_and_resume(trial: ResumeTrial, number: int, kill_points: Iterable[str]
         if code not in (EXIT_OK, NothingToDo.exit_code, -signal.SIGKILL):
             raise CheckFailed(f"killed {kills} times, then resume ended with code {code}: {output}")
         if kill_point is not None and code != -signal.SIGKILL:
-            raise CheckFailed(f"it was to be killed at {kill_point}, and never came there")
+            raise CheckFailed(f"it was to be killed at {kill_point}, and never reached it")
         kills += kill_point is not None
     _check_run_is_done(home, run_id, stage, kills)
     return kills

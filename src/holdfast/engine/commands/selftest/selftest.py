@@ -118,6 +118,6 @@ def _run_check(check: Callable[[], SelftestFinding], deadline: Deadline) -> Self
         with deadline_at(deadline.moment):
             return check()
     except OutOfTime:
-        return doubt(f"it did not come to its end: all checks together had {deadline.seconds:.0f} s", deadline.advice)
+        return doubt(f"it did not finish: all checks together had {deadline.seconds:.0f} s", deadline.advice)
     except (HoldfastError, OSError) as error:
-        return fails(f"it could not be tried: {error}", "make it work here, or set HOLDFAST_HOME elsewhere")
+        return fails(f"it could not be run: {error}", "make it work here, or set HOLDFAST_HOME elsewhere")
