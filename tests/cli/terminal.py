@@ -54,13 +54,16 @@ class Conversation:
     def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
         self._process = process
         self._fd = fd
+        self._rest = ""  # shown after the words of the last `until`
 
     def until(self, words: str) -> str:
-        """What it shows, up to these words."""
-        shown = ""
+        """What it shows, up to and with these words."""
+        shown = self._rest
         while words not in shown:
             shown += os.read(self._fd, 65536).decode(errors="replace")
-        return shown
+        end = shown.index(words) + len(words)
+        self._rest = shown[end:]
+        return shown[:end]
 
     def type(self, text: str) -> None:
         os.write(self._fd, text.encode())

@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "run coding agents on a repository",
     "resume": "continue a run where it stopped",
     "plan": "prepare a run without starting it",
+    "chat": "talk with an agent at the terminal",
     "send": "send a message to a run's agent",
     "accept": "accept the work of a chat: check, commit and merge it",
     "approve": "allow what an agent or a phase requests",
@@ -52,7 +53,7 @@ COMMANDS = {
 
 GROUPS = {
     "work": ("run", "resume", "plan", "watch", "demo"),
-    "attend": ("attach", "send", "accept", "approve", "deny", "stop", "wait"),
+    "attend": ("attach", "chat", "send", "accept", "approve", "deny", "stop", "wait"),
     "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
     "publish": ("merge", "push", "pr"),
     "maintain": ("archive", "reset", "salvage", "doctor", "selftest"),

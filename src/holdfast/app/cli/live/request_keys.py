@@ -37,8 +37,8 @@ class RequestKeys:
             for need in self._permissions(state)
         }
 
-    async def answer(self, state: RunState, key: str) -> str | None:
-        """Answer the current request. Returns a line to show, if there is something to say."""
+    async def answer(self, state: RunState, key: str, reason: str | None = None) -> str | None:
+        """Answer the current request; `reason` is why it is denied. Returns a line to show, if there is one."""
         need, key = self.current(state), key.lower()
         if need is None or key not in (ALLOW, DENY, ALWAYS):
             return None
@@ -47,7 +47,7 @@ class RequestKeys:
         request = need.key or ""
         self._answered.add(request)
         try:
-            answer = UserAnswer(request, key != DENY, always=key == ALWAYS)
+            answer = UserAnswer(request, key != DENY, reason=reason, always=key == ALWAYS)
             await send_answer(self._home, self._run_id, state, need, answer)
         except AlreadyAnswered as error:
             return str(error)

@@ -1,0 +1,228 @@
+"""The slash commands of a chat at the terminal. Each returns the rows to show."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from holdfast.app.chat.client import ChatClient
+from holdfast.app.chat.transcript import Transcript, agent_name
+from holdfast.app.text.screen import pluralize, printable, shorten_to_width
+from holdfast.app.text.spans import Row, Span
+from holdfast.core.decide.chat import main_task
+from holdfast.engine.queries.diff import compare_run
+from holdfast.leaf.errors import BadInput, HoldfastError
+
+_MAX_PATCH_LINES = 400
+
+HELP: Final[Mapping[str, str]] = {
+    "/accept": "check, commit and merge the work so far; /accept finish ends the chat then",
+    "/add": "AGENT TEXT: ask another agent, in the same worktree",
+    "/agent": "list the conversations; /agent NAME talks to another one",
+    "/cancel": "cancel the turn (Ctrl-C)",
+    "/diff": "what changed since the last accepted work; /diff stat for the files only",
+    "/drop": "N: take back a queued message",
+    "/edit": "N: change a queued message",
+    "/help": "this list",
+    "/mode": "NAME: the agent's mode",
+    "/model": "NAME: the agent's model",
+    "/queue": "list the messages that wait for the next turn",
+    "/quit": "leave; the agent goes on (Ctrl-D)",
+    "/show": "N: the input and the result of a tool call",
+    "/status": "the agents, and what this chat did so far",
+}
+
+_KEYS = (
+    ("Enter", "send"),
+    ("Alt-Enter, \\ Enter", "new line"),
+    ("@file", "name a file; Tab completes"),
+    ("Ctrl-C", "cancel the turn; twice: leave"),
+    ("↑ ↓", "what you wrote before"),
+    ("/name", "any other command goes to the agent as text"),
+)
+
+
+class Editing(Exception):
+    """A queued message is to be changed in the editor."""
+
+    def __init__(self, message_id: str, number: int, text: str) -> None:
+        super().__init__(message_id)
+        self.message_id = message_id
+        self.number = number
+        self.text = text
+
+
+class Leave(Exception):
+    """The person leaves."""
+
+
+class ChatCommands:
+    def __init__(self, client: ChatClient, transcript: Transcript, width: Callable[[], int]) -> None:
+        self._client = client
+        self._transcript = transcript
+        self._width = width
+        self._commands: Mapping[str, Callable[[str], Awaitable[list[Row]]]] = {
+            "/accept": self._accept,
+            "/add": self._add,
+            "/agent": self._agent,
+            "/cancel": self._cancel,
+            "/diff": self._diff,
+            "/drop": self._drop,
+            "/edit": self._edit,
+            "/help": self._help,
+            "/mode": lambda value: self._option("mode", value),
+            "/model": lambda value: self._option("model", value),
+            "/queue": self._queue,
+            "/quit": self._quit,
+            "/show": self._show,
+            "/status": self._status,
+        }
+
+    def knows(self, text: str) -> bool:
+        return text.split(maxsplit=1)[0] in self._commands
+
+    async def run(self, text: str) -> list[Row]:
+        """Run a known command. Raises `Leave`, `Editing`, or an error of Holdfast."""
+        name, _, argument = text.partition(" ")
+        return await self._commands[name.strip()](argument.strip())
+
+    async def _help(self, _: str) -> list[Row]:
+        rows = [*HELP.items(), *_KEYS]
+        return [[], *([Span(f"  {name:20}", "bold"), Span(about, "dim")] for name, about in rows), []]
+
+    async def _quit(self, _: str) -> list[Row]:
+        raise Leave
+
+    async def _accept(self, argument: str) -> list[Row]:
+        if argument not in ("", "finish", "--finish"):
+            raise BadInput(f"/accept takes no {argument!r}; /accept finish ends the chat after the merge")
+        await self._client.accept(finish=bool(argument))
+        return []
+
+    async def _cancel(self, _: str) -> list[Row]:
+        if not self._client.is_working:
+            return note("no turn is in progress")
+        await self._client.cancel()
+        return []
+
+    async def _option(self, option: str, value: str) -> list[Row]:
+        if not value:
+            chosen = self._client.conversation.options.get(option) or getattr(self._client.conversation, option, None)
+            return note(f"{option}: {chosen or 'the agent’s own choice'}; choose with /{option} NAME")
+        await self._client.set_option(option, value)
+        return [] if self._client.has_runner else note(f"{option} {value}: set when the agent is started next")
+
+    async def _add(self, argument: str) -> list[Row]:
+        agent, _, text = argument.partition(" ")
+        if not text.strip():
+            raise BadInput("name an agent and what to ask it: /add codex review what was done so far")
+        self._client.conversation_id = await self._client.add(agent, text.strip())
+        return note(f"you now talk to {agent_name(agent)}; back with /agent")
+
+    async def _agent(self, name: str) -> list[Row]:
+        conversations = list(self._client.state.conversations.items())
+        if name:
+            numbered = enumerate(conversations, start=1)
+            found = [
+                key for number, (key, one) in numbered if name in (str(number), key, one.agent, agent_name(one.agent))
+            ]
+            if not found:
+                raise BadInput(f"no agent {name!r} is in this chat; add it with /add {name} TEXT")
+            self._client.conversation_id = found[0]
+            return note(f"you now talk to {agent_name(self._client.conversation.agent)}")
+        rows: list[Row] = [[]]
+        for number, (key, one) in enumerate(conversations, start=1):
+            mark = "›" if key == self._client.target else " "
+            rows.append(
+                [Span(f"  {mark} {number}  {agent_name(one.agent):16}"), Span(f"{one.role}  {one.state}", "dim")]
+            )
+        return [*rows, []] if conversations else note("no agent has been started yet")
+
+    async def _queue(self, _: str) -> list[Row]:
+        queued = await self._client.queued()
+        width = self._width() - 8
+        rows: list[Row] = [
+            [Span(f"  {number:>3}  ", "dim"), Span(shorten_to_width(printable(" ".join(one.text.split())), width))]
+            for number, one in enumerate(queued, start=1)
+        ]
+        return [[], *rows, *note("/edit N changes one, /drop N takes it back")] if queued else note("nothing is queued")
+
+    async def _drop(self, argument: str) -> list[Row]:
+        message = await self._queued(argument)
+        await self._client.drop(message[1])
+        return note(f"taken back: {message[2]}")
+
+    async def _edit(self, argument: str) -> list[Row]:
+        number, _, text = argument.partition(" ")
+        found = await self._queued(number)
+        if not text.strip():
+            raise Editing(found[1], found[0], found[2])
+        await self._client.edit(found[1], text.strip())
+        return []
+
+    async def _queued(self, number: str) -> tuple[int, str, str]:
+        queued = await self._client.queued()
+        if not number.isdecimal() or not 0 < int(number) <= len(queued):
+            raise BadInput(
+                f"there is no queued message {number!r}; list them with /queue" if number else "which one? see /queue"
+            )
+        return int(number), queued[int(number) - 1].id, queued[int(number) - 1].text
+
+    async def _show(self, argument: str) -> list[Row]:
+        number = int(argument) if argument.isdecimal() else max(self._transcript.entries, default=0)
+        rows = self._transcript.unfolded(number)
+        if rows is None:
+            raise BadInput(f"there is no tool call {argument or ''}".rstrip() + " on the screen")
+        return rows
+
+    async def _diff(self, argument: str) -> list[Row]:
+        if argument not in ("", "stat"):
+            raise BadInput("/diff shows the patch, /diff stat only the files")
+        task = self._client.conversation.task or main_task(self._client.state)
+        found = await compare_run(self._client.home, self._client.run_id, task)
+        if not found.files:
+            return note("nothing changed since the last accepted work")
+        rows: list[Row] = [[]]
+        if not argument:
+            lines = found.patch.decode(errors="replace").splitlines()
+            rows += [
+                [Span(f"  {printable(line.expandtabs(4))}", _patch_colour(line))] for line in lines[:_MAX_PATCH_LINES]
+            ]
+            if len(lines) > _MAX_PATCH_LINES:
+                more = f"  … {len(lines) - _MAX_PATCH_LINES} more lines: holdfast diff {self._client.run_id} {task}"
+                rows.append([Span(more, "dim")])
+            rows.append([])
+        for file in found.files:
+            counts = "binary" if file.added is None else f"+{file.added} -{file.removed}"
+            rows.append([Span(f"  {counts:>12}  ", "dim"), Span(printable(file.path))])
+        return [*rows, []]
+
+    async def _status(self, _: str) -> list[Row]:
+        client = self._client
+        rows: list[Row] = [
+            [],
+            [
+                Span(f"  {client.run_id}  ", "bold"),
+                Span("a runner works on it" if client.has_runner else "no runner: your next message starts one", "dim"),
+            ],
+        ]
+        for one in await client.statuses():
+            agent = "running" if one.is_agent_running else "not running"
+            turns = f"{pluralize(one.turns, 'turn')}, {one.queued} queued"
+            rows.append([Span(f"  {agent_name(one.agent):16}"), Span(f"{one.state}, {agent}, {turns}", "dim")])
+            rows += [[Span(f"      {name}: {value}", "dim")] for name, value in one.options.items()]
+        for key, task in client.state.tasks.items():
+            rows.append([Span(f"  {key:16}"), Span(f"{pluralize(task.accepted, 'accepted iteration')}", "dim")])
+        return [*rows, []]
+
+
+def note(text: str, colour: str | None = "dim") -> list[Row]:
+    return [[Span("  · ", "dim"), Span(printable(text), colour)]]
+
+
+def error_rows(error: HoldfastError | OSError) -> list[Row]:
+    return note(str(error), "red")
+
+
+def _patch_colour(line: str) -> str | None:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])

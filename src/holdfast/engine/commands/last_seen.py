@@ -1,0 +1,32 @@
+"""Where each person stopped reading a chat, in the run's folder. A lost position only shows a person too much again."""
+
+import os
+from contextlib import suppress
+
+from holdfast.engine.home import Home
+from holdfast.engine.inbox.send import user_name
+
+_PREFIX = "last-seen-"  # followed by the user's name
+
+
+def last_seen(home: Home, run_id: str) -> int | None:
+    """The position in the log up to which this user has seen it; None when it is unknown."""
+    try:
+        with open(_path(home, run_id), encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def remember_last_seen(home: Home, run_id: str, position: int) -> None:
+    """Remember the position. It is not synced: after a power cut, an older one or none is found."""
+    path = _path(home, run_id)
+    with suppress(OSError):
+        with open(f"{path}.{os.getpid()}.tmp", "w", encoding="ascii") as file:
+            file.write(str(position))
+        os.replace(f"{path}.{os.getpid()}.tmp", path)
+
+
+def _path(home: Home, run_id: str) -> str:
+    name = "".join(char if char.isalnum() else "_" for char in user_name())
+    return os.path.join(home.folder(run_id), f"{_PREFIX}{name}")
