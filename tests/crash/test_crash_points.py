@@ -67,7 +67,7 @@ BETWEEN = {
 }
 # or it needs none.
 WITHOUT = {
-    "engine/commands/last_seen.py remember_last_seen": "where a person stopped reading: without it, they see some of it again",
+    "engine/commands/last_seen.py remember_last_seen": "where a person stopped reading; without it, text is repeated",
     "agents/playbook/mcp_client.py StdioMcpClient.start": "what an agent does, by a script",
     "app/mcp/server.py _write_all": "an answer to an agent: the report that it acknowledges has points",
     "agents/builtin/session_file.py SessionFile.create": "a session that nobody was told of yet",

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 
 from holdfast.engine.home import Home
-from holdfast.engine.inbox.send import user_name
+from holdfast.engine.inbox.deliver import user_name
 
 _PREFIX = "last-seen-"  # followed by the user's name
 

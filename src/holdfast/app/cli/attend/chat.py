@@ -14,7 +14,7 @@ from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_INTERRUPTED, BadInput, HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.app.chat.client import ChatClient
+    from holdfast.app.cli.chat.client import ChatClient
 
 _EXAMPLES = """\
   holdfast chat                                   continue this repository's newest chat, or begin one
@@ -65,7 +65,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 async def _chat(home: Home, options: argparse.Namespace) -> int:
-    from holdfast.app.chat.client import ChatClient  # slow imports that `--help` does not need
+    from holdfast.app.cli.chat.client import ChatClient  # slow imports that `--help` does not need
 
     run_id, first = await _find(home, options), options.message
     if run_id is None:
@@ -80,10 +80,10 @@ async def _chat(home: Home, options: argparse.Namespace) -> int:
 
 async def _show(client: "ChatClient", first: str | None, *, as_json: bool) -> int:
     if as_json:
-        from holdfast.app.chat.json_lines import JsonChat
+        from holdfast.app.cli.chat.json_lines import JsonChat
 
         return await JsonChat(client).run(first)
-    from holdfast.app.chat.screen import ChatScreen
+    from holdfast.app.cli.chat.screen import ChatScreen
 
     return await ChatScreen(client).run(first)
 
@@ -110,7 +110,7 @@ async def _begin(home: Home, options: argparse.Namespace) -> str:
     from holdfast.app.cli.live.run_session import flags_from_options
     from holdfast.engine.commands.create import RunRequest
     from holdfast.engine.commands.start_chat import start_chat
-    from holdfast.engine.config.config import load_config
+    from holdfast.engine.queries.setup.settings import load_config
 
     options.parallel = options.allow = None
     flags = flags_from_options(options)
@@ -135,6 +135,6 @@ async def _begin(home: Home, options: argparse.Namespace) -> str:
 
 
 async def _ask_first_message(repo: str, text: str) -> str:
-    from holdfast.app.chat.first_message import ask_first_message
+    from holdfast.app.cli.chat.first_message import ask_first_message
 
     return await ask_first_message(repo, text)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.app.chat.client import ChatClient
+from holdfast.app.cli.chat.client import ChatClient
 from holdfast.app.cli.live.async_writer import AsyncWriter, ReaderGone
 from holdfast.core.log.codec import Line
 from holdfast.engine.queries.conversations import conversations_of

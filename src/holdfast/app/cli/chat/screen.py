@@ -18,11 +18,11 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 
-from holdfast.app.chat.client import ChatClient, finish_sending
-from holdfast.app.chat.commands import HELP, ChatCommands, Editing, Leave, error_rows, note
-from holdfast.app.chat.completion import ChatCompleter
-from holdfast.app.chat.editor import CONTINUATION, MARK, make_bindings, make_buffer, make_output
-from holdfast.app.chat.transcript import Transcript, agent_name
+from holdfast.app.cli.chat.client import ChatClient, finish_sending
+from holdfast.app.cli.chat.commands import HELP, ChatCommands, Editing, Leave, error_rows, note
+from holdfast.app.cli.chat.completion import ChatCompleter
+from holdfast.app.cli.chat.editor import CONTINUATION, MARK, make_bindings, make_buffer, make_output
+from holdfast.app.cli.chat.transcript import Transcript, agent_name
 from holdfast.app.cli.live.request_keys import DENY, RequestKeys
 from holdfast.app.text.live_area import elapsed
 from holdfast.app.text.screen import display_width, printable, shorten_to_width, terminal_width, uses_colour

@@ -13,7 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from holdfast.app.chat.completion import ChatCompleter
+from holdfast.app.cli.chat.completion import ChatCompleter
 
 MARK, CONTINUATION = "› ", "  "
 

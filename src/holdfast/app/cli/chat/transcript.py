@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.app.chat.wrapping import MessageWrapper, wrap_line
+from holdfast.app.cli.chat.wrapping import MessageWrapper, wrap_line
 from holdfast.app.text.events import describe_event, event_colour, event_details
 from holdfast.app.text.screen import printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span

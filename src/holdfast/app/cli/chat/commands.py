@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from holdfast.app.chat.client import ChatClient
-from holdfast.app.chat.transcript import Transcript, agent_name
+from holdfast.app.cli.chat.client import ChatClient
+from holdfast.app.cli.chat.transcript import Transcript, agent_name
 from holdfast.app.text.screen import pluralize, printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.decide.chat import main_task

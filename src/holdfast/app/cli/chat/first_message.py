@@ -7,8 +7,8 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import InMemoryHistory
 
-from holdfast.app.chat.completion import ChatCompleter
-from holdfast.app.chat.editor import CONTINUATION, MARK, make_bindings, make_output
+from holdfast.app.cli.chat.completion import ChatCompleter
+from holdfast.app.cli.chat.editor import CONTINUATION, MARK, make_bindings, make_output
 from holdfast.app.text.screen import paint, uses_colour
 from holdfast.engine.queries.chats import checkout_files
 
