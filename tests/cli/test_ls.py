@@ -31,7 +31,9 @@ def test_a_home_that_is_not_there_has_no_runs(holdfast: Program) -> None:
 def test_a_run_is_one_line(holdfast: Program) -> None:
     plan = PlanCreated(tasks=[PlannedTask(id=str(number)) for number in (1, 2, 3)])
     make_run(holdfast.home, "auth-abc234", plan, *tasks(2), DONE, goal="Add OAuth login")
-    assert holdfast("ls").out == "auth-abc234  done  2/3  8  2026-02-14 10:00  Add OAuth login\n"
+    columns = holdfast("ls").out.rstrip("\n").split("  ")
+    assert (columns[:5], columns[6]) == (["auth-abc234", "done", "-", "2/3", "-"], "Add OAuth login")
+    assert columns[5].rstrip("smhd").isdecimal(), "its age"
 
 
 def test_json_tells_all_that_the_catalog_knows(holdfast: Program) -> None:
@@ -96,14 +98,16 @@ def test_a_run_that_ended_stands_as_it_ended_in_every_command(
 def test_a_run_without_events_is_empty(holdfast: Program) -> None:
     put(holdfast.home, "runs", "auth-abc234", "events.jsonl", log=b"")
     assert statuses(holdfast) == {"auth-abc234": "empty"}
-    assert holdfast("ls").lines[0].split()[:4] == ["auth-abc234", "empty", "-", "0"]
+    assert holdfast("ls").lines[0].split()[:4] == ["auth-abc234", "empty", "-", "-"]
 
 
 def test_a_log_of_another_tool_is_a_run_too(holdfast: Program) -> None:
     put(holdfast.home, "runs", "auth-abc234", "events.jsonl", log=SEED_LOG)
     found = holdfast("ls", "--json").object
     assert found.items() >= {"status": "interrupted", "slug": "auth-system", "goal": None, "tasks_done": 1}.items()
-    assert holdfast("ls").lines[0].endswith("  1/2  11  2026-02-14 10:08  auth-system")
+    line = holdfast("ls").lines[0]
+    assert line.startswith("auth-abc234  interrupted  -  1/2  -  ")
+    assert line.endswith("  auth-system")
 
 
 def test_a_run_that_cannot_be_read_is_listed_as_such_with_the_others(holdfast: Program) -> None:

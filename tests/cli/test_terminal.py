@@ -54,7 +54,7 @@ def test_a_table_keeps_to_the_width_of_the_terminal(
 
 def test_a_list_on_a_terminal_has_a_heading_and_in_a_pipe_only_runs(holdfast: Program) -> None:
     heading, line = shown(holdfast, "ls", NO_COLOR="1").splitlines()
-    assert heading.split() == ["RUN", "STATUS", "TASKS", "EVENTS", "LAST", "GOAL"]
+    assert heading.split() == ["RUN", "STATUS", "NEEDS", "TASKS", "REPOSITORY", "AGE", "GOAL"]
     assert line.index("interrupted") == heading.index("STATUS")
     assert [found.split()[0] for found in holdfast("ls").lines] == [RUN]
 
@@ -65,10 +65,10 @@ LONG = "add-oauth-login-with-google-and-git-k3x9qz"
 @pytest.mark.parametrize(
     ("columns", "heading"),
     [
-        (200, ["RUN", "STATUS", "TASKS", "EVENTS", "LAST", "GOAL"]),
-        (93, ["RUN", "STATUS", "TASKS", "LAST", "GOAL"]),
-        (80, ["RUN", "STATUS", "TASKS", "LAST"]),
-        (75, ["RUN", "STATUS", "LAST"]),
+        (200, ["RUN", "STATUS", "NEEDS", "TASKS", "REPOSITORY", "AGE", "GOAL"]),
+        (93, ["RUN", "STATUS", "NEEDS", "TASKS", "AGE", "GOAL"]),
+        (80, ["RUN", "STATUS", "NEEDS", "TASKS", "AGE"]),
+        (70, ["RUN", "STATUS", "NEEDS", "AGE"]),
     ],
 )
 def test_on_a_narrow_terminal_columns_give_way_and_no_line_is_broken(
@@ -83,7 +83,7 @@ def test_on_a_narrow_terminal_columns_give_way_and_no_line_is_broken(
 
 def test_a_terminal_that_does_not_tell_its_width_shows_all(holdfast: Program) -> None:
     heading, *_ = shown(holdfast, "ls", columns=0, NO_COLOR="1").splitlines()
-    assert heading.split() == ["RUN", "STATUS", "TASKS", "EVENTS", "LAST", "GOAL"]
+    assert heading.split() == ["RUN", "STATUS", "NEEDS", "TASKS", "REPOSITORY", "AGE", "GOAL"]
 
 
 def test_a_chinese_goal_takes_two_columns_a_character(holdfast: Program) -> None:

@@ -2,11 +2,11 @@
 
 import gc
 import sys
+import time
 
 from holdfast.app.cli.listing import all_runs
 from holdfast.app.text.screen import (
     column_widths,
-    format_time,
     paint,
     paint_status,
     printable,
@@ -24,11 +24,13 @@ _EXAMPLES = """\
   holdfast ls --search "rate limit"    search the messages of all runs"""
 
 
-_HEADING = ("RUN", "STATUS", "TASKS", "EVENTS", "LAST", "GOAL")
-_STATUS, _TASKS, _EVENTS, _GOAL = 1, 2, 3, 5
-_RIGHT_ALIGNED = (_TASKS, _EVENTS)
-_DROP_ORDER = (_EVENTS, _GOAL, _TASKS)  # dropped in this order if the terminal is narrow
+_HEADING = ("RUN", "STATUS", "NEEDS", "TASKS", "REPOSITORY", "AGE", "GOAL")
+_STATUS, _NEEDS, _TASKS, _REPOSITORY, _AGE, _GOAL = range(1, 7)
+_RIGHT_ALIGNED = (_TASKS, _AGE)
+_DROP_ORDER = (_REPOSITORY, _GOAL, _TASKS, _AGE)  # dropped in this order if the terminal is narrow
 _MIN_GOAL_COLUMNS = 10
+_TIME_FIELDS = ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19))  # of an ISO time in UTC; parsers load slowly
+_SETTLED = ("done", "archived")  # whatever they needed
 
 
 def run(arguments: list[str]) -> int:
@@ -71,15 +73,16 @@ def _search(query: str, *, as_json: bool) -> int:
 
 
 def _print_table(runs: list[ListedRun]) -> None:
-    headed = sys.stdout.isatty()  # a pipe gets the runs without a heading
-    rows = [*([_HEADING] if headed else []), *map(_cells, runs)]
+    headed = sys.stdout.isatty()  # a pipe gets the same columns, without a heading, and in full
+    now = time.time()
+    rows = [*([_HEADING] if headed else []), *(_cells(run, now) for run in runs)]
     widths = column_widths(rows)
     shown = _visible_columns(widths, terminal_width()) if headed else range(len(widths))
     line = "  ".join(_column_format(column, widths[column]) for column in shown)
     painted = {status: paint_status(status, widths[_STATUS]) for status in {row[_STATUS] for row in rows}}
     lines = [
-        line.format(name, painted[status], tasks, events, last, shorten_to_width(goal, widths[_GOAL])).rstrip()
-        for name, status, tasks, events, last, goal in rows
+        line.format(name, painted[status], needs, tasks, repo, age, shorten_to_width(goal, widths[_GOAL])).rstrip()
+        for name, status, needs, tasks, repo, age, goal in rows
     ]
     if headed:
         lines[0] = paint(lines[0], "dim")
@@ -104,18 +107,38 @@ def _column_format(column: int, width: int) -> str:
     return f"{{{column}:>{width}}}" if column in _RIGHT_ALIGNED else f"{{{column}:{width}}}"
 
 
-def _cells(run: ListedRun) -> tuple[str, ...]:
+def _cells(run: ListedRun, now: float) -> tuple[str, ...]:
     name, status, summary = run
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
     goal = printable(summary.goal or summary.slug or "")
     return (
         printable(name),
         printable(status_text(status)),
+        "you" if summary.needs and status not in _SETTLED else "-",
         tasks,
-        str(summary.events),
-        format_time(summary.updated)[:16],
+        printable(_repository_name(summary.repo)),
+        _age(summary.updated, now),
         goal,
     )
+
+
+def _repository_name(path: str | None) -> str:
+    """Return the name of the folder: of `…/shop/.git` and `…/shop.git`, `shop`."""
+    return (path or "").removesuffix("/.git").rpartition("/")[2].removesuffix(".git") or "-"
+
+
+def _age(since: str | None, now: float) -> str:
+    """Return how long ago a run was active, in one unit: `45s`, `5m`, `3h`, `12d`."""
+    since = since or ""
+    parts = [since[start:end] for start, end in _TIME_FIELDS]
+    if not all(part.isdecimal() for part in parts):
+        return "-"
+    started = time.mktime((*map(int, parts), 0, 0, 0)) - time.timezone  # type: ignore[arg-type]
+    seconds = max(0, int(now - started))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
 
 
 def _print_json(rows: list[dict[str, object]]) -> None:

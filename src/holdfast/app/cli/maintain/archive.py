@@ -3,13 +3,14 @@
 import asyncio
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.maintain.selection import add_selection, check_selection, confirm_all, for_each, old_runs
 from holdfast.app.text.salvaged import print_removed
 from holdfast.engine.commands.archive import archive
 from holdfast.engine.home import Home
-from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast archive auth-system
+  holdfast archive --older-than 30d      lists the runs, then asks
   holdfast archive auth-system --json | jq -r '.salvaged[]'    print what was saved"""
 
 
@@ -20,9 +21,19 @@ def run(arguments: list[str]) -> int:
         "branch of yours is saved first (`holdfast salvage`).",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    add_selection(parser)
     options = parser.parse_args(arguments)
+    check_selection(options)
     home = Home()
-    run_id = home.find_run(options.run)
-    print_removed(run_id, "archived", asyncio.run(archive(home, run_id)), as_json=options.json)
-    return EXIT_OK
+    if options.older_than is not None:
+        runs = old_runs(home, options.older_than, skipped=("archived",))
+        if not options.yes:
+            confirm_all(runs, "Archive")
+        run_ids = [run.id for run in runs]
+    else:
+        run_ids = [home.find_run(name) for name in options.runs]
+    return for_each(run_ids, lambda run_id: _archive(home, run_id, as_json=options.json))
+
+
+def _archive(home: Home, run_id: str, *, as_json: bool) -> None:
+    print_removed(run_id, "archived", asyncio.run(archive(home, run_id)), as_json=as_json)
