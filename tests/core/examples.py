@@ -70,6 +70,7 @@ from holdfast.core.events.preparation import (
     WorktreeSetupFinished,
     WorktreeSetupStarted,
 )
+from holdfast.core.events.rewind import RewindFinished, RunRewound
 from holdfast.core.events.session import (
     ResumeChosen,
     RunArchived,
@@ -139,6 +140,8 @@ _ALL: tuple[Event, ...] = (
     SettingsChosen(settings={"agent": "claude", "caps": {"iterations": 8}}),
     RunMoved(repo="/srv/elsewhere"),
     RunArchived(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
+    RunRewound(at=4711, position=815, only="both", undoes=600, point="turn 3", task="T-1"),
+    RewindFinished(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
     PlanCreated(
         tasks=[
             PlannedTask(id="1", summary="Design schema", agent="schema-designer"),

@@ -25,6 +25,7 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered, Warnin
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.preparation import WorktreeSetupFinished, WorktreeSetupStarted
+from holdfast.core.events.rewind import RewindFinished, RunRewound
 from holdfast.core.events.session import (
     ResumeChosen,
     RunArchived,
@@ -56,6 +57,7 @@ from holdfast.core.state import (
     EffectStatus,
     Issue,
     OpenMessage,
+    OpenRewind,
     PendingChoice,
     Plan,
     RunInfo,
@@ -123,6 +125,17 @@ TABLE = (
         RunCreated(run_id="r1", goal="g"),
         SeedsCommitted(commit="c1", branch="holdfast/r1/main", changed=2, seeds=0),
         run=RunInfo("r1", "g", "solo", created=TS),
+    ),
+    row(
+        "files that go back alone leave the state, and their branches have to follow",
+        RunRewound(at=50, position=20, only="files", point="turn 1"),
+        rewinding=OpenRewind(50, 20, "files", "turn 1"),
+    ),
+    row(
+        "a rewind is over when worktrees and branches are there",
+        RunRewound(at=50, position=20, only="files"),
+        RewindFinished(),
+        rewinding=None,
     ),
     *PREPARATION,
     row("a session names the feature", SessionStart(feature="auth"), feature="auth"),

@@ -25,6 +25,7 @@ EVENTS_V1 = Path(__file__).parent / "events-v1.jsonl"
 
 def line(previous: str, seq: int, event: Event) -> bytes:
     envelope = Envelope(
+        v=event.envelope_version,
         ts="2026-02-14T10:00:00.000Z",
         sid="f4e3d2c1b5a4",
         seq=seq,

@@ -292,6 +292,7 @@ class Conversation(msgspec.Struct):
     cost: float = 0.0  # of all its agent sessions
     priced: bool = False  # its agent reported a cost, even if zero
     blank: bool = False  # its token is of a new agent session that has not received the history yet
+    rewound: str | None = None  # what its agent must be told about a rewind, with its next prompt
     options: dict[str, str] = {}  # chosen by a person: `mode`, `model`, or an option of the agent
 
     @property
@@ -428,6 +429,23 @@ class Note(msgspec.Struct):
     reason: str
 
 
+class Rewind(msgspec.Struct, frozen=True):
+    """The log between the positions `to` and `at` is abandoned."""
+
+    at: int
+    to: int
+
+
+class OpenRewind(msgspec.Struct):
+    """The last rewind, while its worktrees and branches may not be at its point yet."""
+
+    at: int
+    position: int
+    only: str
+    point: str | None = None
+    discarded: list[str] = []  # branches that did not exist at the point
+
+
 class RunState(msgspec.Struct, dict=True):
     """`core.task_index` keeps indexes beside the fields. They are derived from them and not part of the state."""
 
@@ -471,6 +489,8 @@ class RunState(msgspec.Struct, dict=True):
     malformed: list[Note] = []
     duplicates: list[Note] = []
     unknown_types: dict[str, int] = {}
+    rewinds: list[Rewind] = []  # in the order of the log; each may abandon earlier ones
+    rewinding: OpenRewind | None = None
     newer: int = 0  # events of a version that this program does not know
     notes_dropped: int = 0
 

@@ -1,6 +1,7 @@
 """Folds a log into its state: starts from the newest snapshot, if there is one, and adds the lines after it."""
 
 from io import BytesIO
+from collections.abc import Collection
 from typing import NamedTuple
 
 from holdfast.core.fold.fold import Fold, SupersededLines
@@ -8,6 +9,7 @@ from holdfast.core.log import chain
 from holdfast.core.state import RunState
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import START, Head, Log, Position, Snapshot
+from holdfast.store.live_log import find_rewinds
 
 
 class LiveState:
@@ -25,6 +27,10 @@ class LiveState:
     @property
     def state(self) -> RunState:
         return self._catch_up().state
+
+    def keep_prefix(self, position: Position, state: RunState) -> None:
+        """Keep the state at an earlier position, for the rewind that is about to be written."""
+        self._catch_up().keep_prefix(position, state)
 
     def _catch_up(self) -> Fold:
         fold = self._fold
@@ -58,17 +64,22 @@ class FoldedLog(NamedTuple):
 async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozenset[str] | None = None) -> FoldedLog:
     fold = Fold(snapshot.state if snapshot else None, only_sessions=only)
     before = fold.state.lines
-    head = await _feed(fold, log, snapshot.head if snapshot else Head())
+    start = snapshot.head if snapshot else Head()
+    head = await _feed(fold, log, start)
+    if snapshot is not None and (fold.repeated or fold.lacks_prefix):
+        return await fold_log(log, only=only)  # duplicates from before the snapshot must be found too
+    targets = None
+    if fold.lacks_prefix:
+        fold, targets = Fold(only_sessions=only), {rewind.to for rewind in await find_rewinds(log)}
+        head = await _feed(fold, log, start, targets)
     if not fold.repeated:
         return FoldedLog(fold, head, fold.state.lines - before)
-    if snapshot is not None:
-        return await fold_log(log, only=only)  # duplicates from before the snapshot must be found too
     superseded = SupersededLines(fold.repeated)
     async for batch in log.read():
         superseded.feed(batch.data)
     second_fold = Fold(only_sessions=only, skip_lines=superseded.lines)
     second_fold.state.duplicates = fold.state.duplicates
-    head = await _feed(second_fold, log, Head())
+    head = await _feed(second_fold, log, Head(), targets)
     return FoldedLog(second_fold, head, second_fold.state.lines)
 
 
@@ -76,15 +87,42 @@ def _feed_lines(fold: Fold, data: bytes) -> None:
     fold.feed_lines(BytesIO(data).readlines())  # more than twice as fast as `split`
 
 
-async def _feed(fold: Fold, log: Log, start: Head) -> Head:
+async def _feed(fold: Fold, log: Log, start: Head, targets: Collection[Position] | None = None) -> Head:
+    """Feed the log to a fold, which keeps the state at each of the `targets`.
+
+    Without them, it ends at the first rewind: the state cannot be known before its target is.
+    """
     position, last = start.position, b""
     async for batch in log.read(start.position):
-        _feed_lines(fold, batch.data)
+        done = 0
+        for target in sorted(target for target in targets or () if batch.start <= target < batch.end):
+            _feed_lines(fold, batch.data[done : target - batch.start])
+            fold.keep_prefix(target)
+            done = target - batch.start
+        _feed_lines(fold, batch.data[done:])
         position, last = batch.end, batch.data
+        if fold.lacks_prefix and targets is None:
+            break
     if not last:
         return start
     link = chain.carried_link(last[last.rfind(b"\n", 0, -1) + 1 : -1])
     return Head(position, link if link is not None else await chain_at(log, position))
+
+
+async def fold_prefix(log: Log, position: Position) -> RunState:
+    """Return the state at an earlier position. Reads the log up to there, once."""
+    fold = Fold()
+    targets = {rewind.to for rewind in await find_rewinds(log, position)}
+    async for batch in log.read():
+        data, done = batch.data[: max(0, position - batch.start)], 0
+        for target in sorted(target for target in targets if batch.start <= target < batch.start + len(data)):
+            _feed_lines(fold, data[done : target - batch.start])
+            fold.keep_prefix(target)
+            done = target - batch.start
+        _feed_lines(fold, data[done:])
+        if batch.end >= position:
+            break
+    return fold.state
 
 
 async def chain_at(log: Log, position: Position) -> str:

@@ -14,6 +14,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxConsumed, InboxRejected, InboxReread
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.rewind import RunRewound
 from holdfast.core.events.session import SessionStart
 from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
@@ -94,6 +95,11 @@ class OwnedRun:
             host=start.host or socket.gethostname(),
         )
         return await self.append(filled_start, *self._unlogged_repairs, *more_events)
+
+    async def rewind(self, event: RunRewound, then: RunState) -> None:
+        """Record a rewind to a position; `then` was the state there. Nothing was written since `event.at`."""
+        self._live_state.keep_prefix(event.position, then)
+        await self.append(event, expect=event.at)
 
     async def has_unread(self) -> bool:
         """True when the inbox has entries that are not consumed. Consumes nothing."""

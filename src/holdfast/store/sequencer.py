@@ -60,6 +60,7 @@ class Sequencer:
             else:
                 end = _MARKED_NEWLINE
             envelope = Envelope(
+                v=kind.envelope_version,
                 ts=ts,
                 sid=self._sid,
                 seq=seq,

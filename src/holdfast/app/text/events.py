@@ -21,6 +21,7 @@ from holdfast.core.events import (
     phase,
     plan,
     preparation,
+    rewind,
     session,
     task,
     work,
@@ -327,6 +328,8 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.RunResumed: lambda e: f"resumed (last stop: {e.last_stop or 'unknown'}): {e.summary}",
     session.RunMoved: lambda e: f"the repository moved to {e.repo}",
     session.RunArchived: lambda _: "archived",
+    rewind.RunRewound: _rewind,
+    rewind.RewindFinished: lambda _: "worktrees and branches are at that point",
     plan.PlanCreated: _plan,
     phase.PhaseStarted: lambda e: _with_detail(f"phase started{f', round {e.round}' if e.round > 1 else ''}", e.reason),
     phase.PhaseCompleted: lambda e: _with_detail(f"phase ended ({e.outcome})", e.reason),
@@ -407,6 +410,11 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     inbox.InboxReread: lambda _: "reading the inbox again from its start",
     log.LogRepaired: lambda e: f"set aside a torn write at the end of the log ({e.bytes} bytes): {e.reason}",
 }
+
+
+def _rewind(event: rewind.RunRewound) -> str:
+    what = {"files": "the files went back", "conversation": "the conversation went back"}.get(event.only, "went back")
+    return f"{'undid a rewind: ' if event.undoes is not None else ''}{what} to {event.point or event.position}"
 
 
 def _turn_end(event: conversations.TurnEnded) -> str:

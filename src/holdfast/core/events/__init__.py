@@ -14,6 +14,7 @@ from holdfast.core.events import (
     phase,
     plan,
     preparation,
+    rewind,
     session,
     task,
     work,
@@ -24,6 +25,7 @@ __all__ = ["TYPES", "Draft", "Envelope", "Event"]
 
 _FAMILIES: tuple[tuple[type[Event], ...], ...] = (
     session.FAMILY,
+    rewind.FAMILY,
     plan.FAMILY,
     phase.FAMILY,
     task.FAMILY,

@@ -16,6 +16,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     type: ClassVar[str]
+    envelope_version: ClassVar[int] = VERSION  # higher if a Holdfast that does not know the event must refuse the run
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

@@ -9,18 +9,25 @@ log that is not of a Holdfast run, any other command starts fresh.
 If a session has the same sequence number twice, the later line counts. By then the earlier one has been applied, and a
 fold cannot undo it: it is listed in `repeated`, and the caller folds again without the lines that `SupersededLines`
 finds. Logs that Holdfast wrote never need that second pass.
+
+A rewind needs the state at an earlier position. `keep_prefix` keeps it while the fold passes there; without it,
+`lacks_prefix` is set and the caller folds again with the positions that it needs (see `store.fold`).
 """
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from holdfast.core import ranges
 from holdfast.core.events import TYPES
+from holdfast.core.events.rewind import RewindAxis, RunRewound
 from holdfast.core.fold.handlers import HANDLERS, Handler
 from holdfast.core.fold.hot_events import HOT_HANDLERS, HotLine, read_hot_lines
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, parse, parse_lines
+from holdfast.core.rewind import rewound_state
 from holdfast.core.state import MAX_KEPT, Note, RunState, Session
 
-FOLD_VERSION = 28  # snapshots of other versions are ignored and written again
+FOLD_VERSION = 29  # snapshots of other versions are ignored and written again
 
 
 class Fold:
@@ -39,6 +46,12 @@ class Fold:
         self._only_sessions = only_sessions
         self._skip_lines = skip_lines
         self._latest: Session | None = None
+        self._prefixes: dict[int, bytes] = {}
+        self.lacks_prefix = False  # the state is wrong: a rewind's prefix was not kept
+
+    def keep_prefix(self, position: int, state: RunState | None = None) -> None:
+        """Keep the state at this position of the log, by default the current one, for a rewind to it."""
+        self._prefixes[position] = msgspec.json.encode(state or self.state)
 
     def feed(self, data: bytes) -> None:
         """Fold complete lines, each ended by a newline."""
@@ -72,11 +85,13 @@ class Fold:
         state.events += 1
         session.events += 1
         session.last = line.ts
-        if line.v > CODEC.version:
+        if CODEC.is_newer(line):
             state.newer += 1
             self._count_unknown(f"{line.type} v{line.v}")
         elif (handler := HANDLERS.get(line.type)) is not None:
             self._handle(handler, line)
+            if line.type == RunRewound.type:
+                self._rewind(line)
         elif line.type not in TYPES:
             self._count_unknown(line.type)
 
@@ -128,6 +143,21 @@ class Fold:
             event = unfit.partial_event
         if event is not None:
             handler(self.state, line, event)
+
+    def _rewind(self, line: Line) -> None:
+        """Continue with the state at an earlier position."""
+        try:
+            event = CODEC.event(line)
+        except InvalidEventData:
+            return  # noted already
+        if not isinstance(event, RunRewound) or event.only == RewindAxis.FILES:
+            return
+        prefix = self._prefixes.get(event.position)
+        if prefix is None:
+            self.lacks_prefix = True
+            return
+        self.state = rewound_state(msgspec.json.decode(prefix, type=RunState), self.state, event)
+        self._latest = self.state.sessions[line.sid]
 
     def _add_session(self, line: Line) -> Session:
         state = self.state

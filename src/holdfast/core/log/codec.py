@@ -155,17 +155,22 @@ class Codec:
     ) -> None:
         self.version = version
         self._decoders = {name: msgspec.json.Decoder(kind) for name, kind in types.items()}
+        self._versions = {name: max(version, kind.envelope_version) for name, kind in types.items()}
         self._types = types
         self._with_raw = frozenset(name for name, kind in types.items() if msgspec.Raw in kind.__annotations__.values())
         self._upcasters = upcasters or {}
 
+    def is_newer(self, line: Line) -> bool:
+        """Whether a newer Holdfast wrote the line, and this one does not know what it means."""
+        return line.v > self._versions.get(line.type, self.version)
+
     def event(self, line: Line) -> Event | None:
         """The typed event; None when its type or version is unknown."""
         decoder = self._decoders.get(line.type)
-        if decoder is None or line.v > self.version:
+        if decoder is None or self.is_newer(line):
             return None
         data: bytes | msgspec.Raw = line.data if line.data != JSON_NULL else _NO_DATA
-        if line.v != self.version:
+        if line.v < self.version:
             data = self._upcast(line, data)
         try:
             event = decoder.decode(data)

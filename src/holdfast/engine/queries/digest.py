@@ -14,6 +14,7 @@ from holdfast.engine.home import Home
 from holdfast.engine.inbox.answers import waiting_answers
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.store.base import Position
+from holdfast.store.live_log import LiveLog
 
 __all__ = ["MAX_READ_BYTES", "Since", "digest_of", "open_needs", "waiting_answers"]
 
@@ -36,7 +37,7 @@ async def digest_of(home: Home, run_id: str, since: Since = None, *, view: RunVi
     start = _find_start(view.state, since)
     gatherer, left, whole = DigestBuilder(), MAX_READ_BYTES, True
     if start is not None:
-        async for batch in home.store.log(run_id).read_backwards():
+        async for batch in LiveLog(home.store.log(run_id), view.state.rewinds).read_backwards():
             if _gather_back(gatherer, batch.data[max(0, start.position - batch.start) :], start):
                 break
             left -= len(batch.data)

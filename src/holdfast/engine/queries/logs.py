@@ -24,6 +24,7 @@ from holdfast.engine.queries.runs import status_of
 from holdfast.leaf.errors import BadInput
 from holdfast.store.base import START, Batch, Holder, Log, Position
 from holdfast.store.fold import fold_log
+from holdfast.store.live_log import live_log
 from holdfast.store.log_file import open_foreign_log, open_log_file, require_readable, torn_last_line
 
 
@@ -81,7 +82,7 @@ async def read_log(
     home: Home, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
     """Return the run's log from the beginning, or its last lines."""
-    log = home.store.log(run_id)
+    log = await live_log(home.store.log(run_id))
     after = START if last is None else await _nth_from_end(log, log_filter, last)
     async for batch in log.read(after):
         for line in parse_batch(batch, log_filter):
@@ -92,7 +93,7 @@ async def follow_log(
     home: Home, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
     """Like `read_log`, then each line as it is written. Never ends by itself."""
-    log = home.store.log(run_id)
+    log = await live_log(home.store.log(run_id))
     after = START if last is None else await _nth_from_end(log, log_filter, last)
     async with _closing(log.follow(after)) as batches:
         async for batch in batches:

@@ -42,6 +42,7 @@ from holdfast.engine.workspace.workspace import Workspace, repository_of
 from holdfast.leaf.errors import HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.process.env_markers import remove_own_marks
 from holdfast.leaf.process.own_program import holdfast_command
+from holdfast.store.live_log import LiveLog
 from holdfast.store.run import open_run
 
 
@@ -146,7 +147,7 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
     context = ConversationContext(
         run_id,
         effects.folder,
-        home.store.log(run_id),
+        LiveLog(home.store.log(run_id), run.state.rewinds),
         config.agents,
         proven_abilities(home),
         tools=lambda name, state: _mcp_command(

@@ -9,6 +9,7 @@ from holdfast.core.fold.handlers import (
     notices,
     phases,
     preparation,
+    rewind,
     runs,
     tasks,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "notices",
     "phases",
     "preparation",
+    "rewind",
     "runs",
     "tasks",
 ]

@@ -216,7 +216,7 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
     if event.stop_reason not in _UNDELIVERED_STOP_REASONS:
-        conversation.blank = False
+        conversation.blank, conversation.rewound = False, None
     if event.stop_reason not in _UNDELIVERED_STOP_REASONS or event.by is not None:
         conversation.briefed = True
         conversation.unheard.clear()

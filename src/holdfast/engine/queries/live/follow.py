@@ -67,5 +67,8 @@ class Follower:
         async for batch in batches:
             self._fold.feed(batch.data[max(0, self._folded_until - batch.start) :])
             self._folded_until = max(self._folded_until, batch.end)
+            if self._fold.lacks_prefix:
+                self._fold, head, _ = await fold_log(self._log)
+                self._folded_until = head.position
             self._after = batch.end
             yield RunUpdate(self.state, parse_batch(batch))

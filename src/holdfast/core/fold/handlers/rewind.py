@@ -1,0 +1,23 @@
+"""Handlers of rewinds. `Fold` replaces the state itself when events are abandoned: see `core.rewind`."""
+
+from holdfast.core.events.rewind import RewindAxis, RewindFinished, RunRewound
+from holdfast.core.fold.handlers.base import on
+from holdfast.core.log.codec import Line
+from holdfast.core.rewind import FILES_BEHIND_NOTICE
+from holdfast.core.state import OpenRewind, RunState
+
+
+@on(RunRewound)
+def _files_rewound(state: RunState, _: Line, event: RunRewound) -> None:
+    """Only the files go back: the state stays, and the agents are told."""
+    if event.only != RewindAxis.FILES:
+        return
+    state.rewinding = OpenRewind(event.at, event.position, event.only, event.point)
+    for conversation in state.conversations.values():
+        if conversation.turns and conversation.started:
+            conversation.rewound = FILES_BEHIND_NOTICE.format(point=event.point or "earlier")
+
+
+@on(RewindFinished)
+def _rewind_finished(state: RunState, _: Line, __: RewindFinished) -> None:
+    state.rewinding = None

@@ -1,0 +1,128 @@
+"""Rewinding as pure functions: which parts of a log are abandoned, and the state after a rewind.
+
+The log is never cut. A rewind is an event that names a position; what lies between that position and the event is
+abandoned, and every reader skips it. Undoing a rewind is a rewind to the position of the undone event.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.events.rewind import RewindAxis, RunRewound
+from holdfast.core.state import Conversation, OpenMessage, OpenRewind, Rewind, RunState
+from holdfast.core.task_index import drop_task_index
+
+Range = tuple[int, int]
+_CARRIED_FIELDS = (  # of the run as it is now, not as it was: these cannot be taken back
+    "lines",
+    "events",
+    "feature",
+    "run",
+    "sessions",
+    "effects",
+    "effects_settled",
+    "budget",
+    "inbox_cursor",
+    "inbox_last",
+    "inbox_reread",
+    "inbox_consumed",
+    "answered",
+    "repairs",
+    "malformed",
+    "duplicates",
+    "unknown_types",
+    "newer",
+    "notes_dropped",
+    "rewinds",
+)
+
+
+def live_ranges(rewinds: Sequence[Rewind], end: int) -> list[Range]:
+    """The parts of a log up to `end` that count, as sorted [start, end) positions.
+
+    They lead back from the end: a rewind continues from its target, so what lies between is on no path to the end.
+    """
+    found: list[Range] = []
+    for rewind in reversed(rewinds):
+        if rewind.at < end:
+            found.append((rewind.at, end))
+            end = rewind.to
+    return [(0, end), *reversed(found)]
+
+
+def abandoned_ranges(rewinds: Sequence[Rewind], end: int) -> list[Range]:
+    """The parts of a log up to `end` that no longer count, as sorted [start, end) positions."""
+    live = live_ranges(rewinds, end)
+    return [(before[1], after[0]) for before, after in zip(live, live[1:], strict=False) if before[1] < after[0]]
+
+
+def is_abandoned(rewinds: Sequence[Rewind], position: int, end: int) -> bool:
+    """Whether the line that begins at a position no longer counts."""
+    return any(start <= position < stop for start, stop in abandoned_ranges(rewinds, end))
+
+
+def copy_of(state: RunState) -> RunState:
+    return msgspec.json.decode(msgspec.json.encode(state), type=RunState)
+
+
+def rewound_state(then: RunState, now: RunState, event: RunRewound) -> RunState:
+    """The state after a rewind: as it was `then`, with what cannot be taken back as it is `now`. Owns `then`.
+
+    Messages that were handled since stay handled, and those that still wait keep waiting. A rule that was revoked stays
+    revoked. An agent that spoke since must not continue from its own session, which remembers what was rewound.
+    """
+    for name in _CARRIED_FIELDS:
+        setattr(then, name, getattr(now, name))
+    then.rewinds = [*now.rewinds, Rewind(event.at, event.position)]
+    then.rules = {key: rule for key, rule in then.rules.items() if key in now.rules}
+    then.messages = {key: _message_after(then, message) for key, message in now.messages.items()}
+    for phase_id, phase in then.phases.items():
+        phase.published = phase.published or (phase_id in now.phases and now.phases[phase_id].published)
+    for conversation_id, conversation in then.conversations.items():
+        _restore_conversation(conversation, now.conversations.get(conversation_id), event)
+    for agent_id, agent in then.agents.items():
+        agent.active = agent.active and agent_id in now.agents and now.agents[agent_id].active
+    if event.only == RewindAxis.CONVERSATION:
+        then.branches = now.branches
+    else:
+        discarded = [name for name in now.branches if name not in then.branches]
+        pending = now.rewinding.discarded if now.rewinding is not None else []
+        names = sorted({*discarded, *pending} - then.branches.keys())
+        then.rewinding = OpenRewind(event.at, event.position, event.only, event.point, names)
+        for name, branch in then.branches.items():
+            branch.prepared = branch.prepared if name in now.branches else None
+    if event.only == RewindAxis.CONVERSATION:
+        then.rewinding = now.rewinding
+    drop_task_index(then)
+    vars(then).clear()
+    return then
+
+
+def _message_after(then: RunState, message: OpenMessage) -> OpenMessage:
+    """A message for a conversation that does not exist any more is for its task."""
+    if message.conversation is None or message.conversation in then.conversations:
+        return message
+    return msgspec.structs.replace(message, conversation=None)
+
+
+def _restore_conversation(then: Conversation, now: Conversation | None, event: RunRewound) -> None:
+    if now is None:  # it was opened in a part that was abandoned before, and its rewind is undone
+        then.token, then.rewound = None, None
+        return
+    then.cost, then.tokens, then.priced = now.cost, now.tokens, now.priced
+    then.pid, then.start_time, then.boot_id = now.pid, now.start_time, now.boot_id
+    if (then.turns, then.interrupted_turns, then.last_message) == (now.turns, now.interrupted_turns, now.last_message):
+        then.token, then.dollars, then.blank, then.rewound = now.token, now.dollars, now.blank, now.rewound
+        return
+    then.token, then.dollars, then.blank = None, 0.0, False
+    then.rewound = FILES_AHEAD_NOTICE if event.only == RewindAxis.CONVERSATION else None
+
+
+FILES_AHEAD_NOTICE = (
+    "The conversation was set back to an earlier point, and the files were not: the worktree may have changes that "
+    "you do not remember. Look at the files as they are before you change them."
+)
+FILES_BEHIND_NOTICE = (
+    "The files of your worktree were set back to an earlier point ({point}), and the conversation was not: changes that "
+    "you remember making since then are not in the worktree any more. Look at the files as they are."
+)
