@@ -15,8 +15,9 @@ from holdfast.store.base import Batch, Head, Snapshot
 from holdfast.store.fold import fold_log, fold_prefix
 from holdfast.store.live_log import LiveLog
 from holdfast.store.sequencer import Sequencer
-from tests.property.test_folding import RUN, context_at, copied, events
+from tests.property.test_folding import context_at, copied, events
 from tests.support.memory_store import MemoryStore
+from tests.support.run_files import RUN
 
 _CARRIED = (
     *("lines", "events", "sessions", "effects", "effects_settled", "budget", "inbox_cursor", "inbox_last"),

@@ -12,7 +12,16 @@ from holdfast.engine.home import Home
 from holdfast.engine.workspace.publish import merge_into_branch
 from holdfast.engine.workspace.task_tree import capture, take_over_head
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
-from holdfast.git.effects import CommitSeeds, DeleteBranch, DropRefs, OpenPullRequest, Push, RestoreBranch
+from holdfast.git.effects import (
+    CommitSeeds,
+    DeleteBranch,
+    DropRefs,
+    OpenPullRequest,
+    Push,
+    RestoreBranch,
+    RewindWorktree,
+)
+from holdfast.git.snapshot import snapshot_head
 from tests.support.effect_stage import Stage
 
 
@@ -147,6 +156,21 @@ async def _restore(workspace: Workspace) -> object:
     return await workspace.restore("T-1", oid)
 
 
+async def _snapshot_then_commits(stage: Stage, workspace: Workspace) -> None:
+    """After a turn, another one that committed, and left more behind."""
+    await _snapshot_then_more(stage, workspace)
+    folder = workspace.worktree("T-1").path
+    stage.git("commit", "--quiet", "--no-verify", "--message=Later", at=folder)
+    edit(folder, "a.txt", "in no commit\n")
+
+
+async def _rewind(workspace: Workspace) -> object:
+    oid = await workspace.repository.commit_of(f"{workspace.place('T-1').snapshot_refs}/turn-1")
+    assert oid is not None
+    back_to = await snapshot_head(workspace.repository, oid)
+    return await workspace.effects.perform(RewindWorktree(task="T-1", tip=back_to, commit=oid), task="T-1")
+
+
 async def _delete_branch(workspace: Workspace) -> object:
     branch = workspace.place("T-1").branch
     at = await workspace.repository.commit_of(f"refs/heads/{branch}")
@@ -249,6 +273,7 @@ SCENES: dict[str, Scene] = {
     "merge.conflicts": Scene(_conflicting, lambda workspace: workspace.merge(["T-2"])),
     "snapshot.take": Scene(_work, lambda workspace: workspace.snapshot("T-1", "turn 1")),
     "snapshot.restore": Scene(_snapshot_then_more, _restore),
+    "worktree.rewind": Scene(_snapshot_then_commits, _rewind),
     "merge.into": Scene(_merged, _merge_into),
     "push": Scene(_merged, _push),
     "pull_request": Scene(_merged, _pull_request),

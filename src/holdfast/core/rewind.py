@@ -5,12 +5,12 @@ abandoned, and every reader skips it. Undoing a rewind is a rewind to the positi
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
 from holdfast.core.events.rewind import RewindAxis, RunRewound
 from holdfast.core.state import Conversation, OpenMessage, OpenRewind, Rewind, RunState
-from holdfast.core.task_index import drop_task_index
 
 Range = tuple[int, int]
 _CARRIED_FIELDS = (  # of the run as it is now, not as it was: these cannot be taken back
@@ -53,7 +53,7 @@ def live_ranges(rewinds: Sequence[Rewind], end: int) -> list[Range]:
 def abandoned_ranges(rewinds: Sequence[Rewind], end: int) -> list[Range]:
     """The parts of a log up to `end` that no longer count, as sorted [start, end) positions."""
     live = live_ranges(rewinds, end)
-    return [(before[1], after[0]) for before, after in zip(live, live[1:], strict=False) if before[1] < after[0]]
+    return [(before[1], after[0]) for before, after in pairwise(live) if before[1] < after[0]]
 
 
 def is_abandoned(rewinds: Sequence[Rewind], position: int, end: int) -> bool:
@@ -83,18 +83,10 @@ def rewound_state(then: RunState, now: RunState, event: RunRewound) -> RunState:
     for agent_id, agent in then.agents.items():
         agent.active = agent.active and agent_id in now.agents and now.agents[agent_id].active
     if event.only == RewindAxis.CONVERSATION:
-        then.branches = now.branches
+        then.branches, then.rewinding = now.branches, now.rewinding
     else:
-        discarded = [name for name in now.branches if name not in then.branches]
-        pending = now.rewinding.discarded if now.rewinding is not None else []
-        names = sorted({*discarded, *pending} - then.branches.keys())
-        then.rewinding = OpenRewind(event.at, event.position, event.only, event.point, names)
-        for name, branch in then.branches.items():
-            branch.prepared = branch.prepared if name in now.branches else None
-    if event.only == RewindAxis.CONVERSATION:
-        then.rewinding = now.rewinding
-    drop_task_index(then)
-    vars(then).clear()
+        then.rewinding = OpenRewind(event.at, event.position, event.only, event.point)
+    vars(then).clear()  # the indexes of `core.task_index`
     return then
 
 
@@ -123,6 +115,6 @@ FILES_AHEAD_NOTICE = (
     "you do not remember. Look at the files as they are before you change them."
 )
 FILES_BEHIND_NOTICE = (
-    "The files of your worktree were set back to an earlier point ({point}), and the conversation was not: changes that "
-    "you remember making since then are not in the worktree any more. Look at the files as they are."
+    "The files of your worktree were set back to an earlier point ({point}), and the conversation was not: changes "
+    "that you remember making since then are not in the worktree any more. Look at the files as they are."
 )

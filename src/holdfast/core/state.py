@@ -384,6 +384,9 @@ class Branch(msgspec.Struct):
     theirs: str | None = None  # a task's branch: a person's commit on top of a failed attempt
     agents: list[str] = []  # a task's branch: branches of its agent whose commits it took over
     unsaved: str | None = None  # the last snapshot of its worktree, until it is committed or saved at removal
+    turn: int = 0  # the last turn whose files were kept, as people count them
+    turn_files: str | None = None  # the snapshot after it
+    committed: str | None = None  # a task's branch: the newest commit of the run on it
     prepared: str | None = None  # the key of the setup that its worktree had; None since it was made
 
 
@@ -443,7 +446,6 @@ class OpenRewind(msgspec.Struct):
     position: int
     only: str
     point: str | None = None
-    discarded: list[str] = []  # branches that did not exist at the point
 
 
 class RunState(msgspec.Struct, dict=True):

@@ -1,7 +1,7 @@
 """Folds a log into its state: starts from the newest snapshot, if there is one, and adds the lines after it."""
 
-from io import BytesIO
 from collections.abc import Collection
+from io import BytesIO
 from typing import NamedTuple
 
 from holdfast.core.fold.fold import Fold, SupersededLines

@@ -23,7 +23,7 @@ from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Head, Inbox, Journal, Lease, Log, Message, Position, Store, WriterContext
-from holdfast.store.fold import FoldedLog, LiveState, fold_log
+from holdfast.store.fold import FoldedLog, LiveState, fold_log, fold_prefix
 
 SNAPSHOT_AFTER_LINES = 10_000  # after reading so many lines, save a snapshot for the next session
 _REREAD_WARNING = (
@@ -100,6 +100,10 @@ class OwnedRun:
         """Record a rewind to a position; `then` was the state there. Nothing was written since `event.at`."""
         self._live_state.keep_prefix(event.position, then)
         await self.append(event, expect=event.at)
+
+    async def state_at(self, position: Position) -> RunState:
+        """Return the state at an earlier position of the log."""
+        return await fold_prefix(self._log, position)
 
     async def has_unread(self) -> bool:
         """True when the inbox has entries that are not consumed. Consumes nothing."""

@@ -26,7 +26,7 @@ async def test_work_prompts_the_worker_and_keeps_its_turn(runs: RunHome) -> None
     async with open_parts(runs, run_id) as parts:
         await take(parts, ActionKind.START, ActionKind.WORK)
         assert parts.task.status is TaskStatus.IN_PROGRESS
-        snapshot = f"{parts.workspace.place('T-1').snapshot_refs}/turn-1"
+        (snapshot,) = await parts.workspace.repository.refs(f"{parts.workspace.place('T-1').snapshot_refs}/turn-1-*")
         assert runs.project.show(f"{snapshot}:hello.txt") == "hello"
     prompts = [event for event in await runs.events(run_id, MessageRecorded) if event.speaker != "agent"]
     assert len(prompts) == 1

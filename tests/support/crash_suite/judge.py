@@ -30,7 +30,7 @@ from tests.support.repositories import half_deleted
 
 _SAVED = re.compile(rf"(?:{SALVAGE_REFS}|{SNAPSHOT_REFS})[^\s'\",;]+")
 _KEPT = re.compile(rf"is kept as ({_SAVED.pattern})")
-_CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
+_CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+(?:-[0-9a-f]{12}){0,2}")
 
 
 def _named_in(ref: str, log: str) -> bool:

@@ -35,6 +35,7 @@ COMMANDS = {
     "merge": "merge a run's work into one of your branches",
     "push": "push a run's branch to a remote, never by force",
     "pr": "open a pull request for a run, once",
+    "rewind": "take a run back to an earlier point: conversation, files and plan",
     "archive": "delete a run's worktrees and branches, keep its log",
     "reset": "delete a run: its worktrees, branches and folder",
     "salvage": "list, show and restore work saved before a destructive step",
@@ -56,7 +57,7 @@ GROUPS = {
     "attend": ("attach", "chat", "send", "accept", "approve", "deny", "stop", "wait"),
     "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
     "publish": ("merge", "push", "pr"),
-    "maintain": ("archive", "reset", "salvage", "doctor", "selftest"),
+    "maintain": ("rewind", "archive", "reset", "salvage", "doctor", "selftest"),
     "setup": ("init", "config", "completion", "preferences", "workflow", "agents"),
     "programs": ("agent", "mcp"),
 }

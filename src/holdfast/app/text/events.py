@@ -319,6 +319,11 @@ def _agent_fault(event: conversations.AgentMisbehaved) -> str:
     return _with_detail(f"agent misbehaved: {event.what}{times}", event.detail)
 
 
+def _rewind(event: rewind.RunRewound) -> str:
+    what = {"files": "the files went back", "conversation": "the conversation went back"}.get(event.only, "went back")
+    return f"{'undid a rewind: ' if event.undoes is not None else ''}{what} to {event.point or event.position}"
+
+
 DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.SessionStart: lambda e: f"session started ({e.command})",
     session.SessionEnd: lambda e: _with_detail(f"session ended: {end_reason_text(e.reason)}", e.summary),
@@ -410,11 +415,6 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     inbox.InboxReread: lambda _: "reading the inbox again from its start",
     log.LogRepaired: lambda e: f"set aside a torn write at the end of the log ({e.bytes} bytes): {e.reason}",
 }
-
-
-def _rewind(event: rewind.RunRewound) -> str:
-    what = {"files": "the files went back", "conversation": "the conversation went back"}.get(event.only, "went back")
-    return f"{'undid a rewind: ' if event.undoes is not None else ''}{what} to {event.point or event.position}"
 
 
 def _turn_end(event: conversations.TurnEnded) -> str:

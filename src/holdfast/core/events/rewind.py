@@ -17,9 +17,9 @@ class RewindAxis(StrEnum):
 class RunRewound(Event, frozen=True, kw_only=True):
     """The run continues from `position`; what the log has between there and `at` is abandoned.
 
-    Positions are offsets into the log; `at` is where this event begins. `undoes` is the `at` of the rewind that this one
-    takes back. With `only: files` no event is abandoned, with `only: conversation` no file changes. Version 2: an older
-    Holdfast would continue the abandoned part, so it must refuse the run.
+    Positions are offsets into the log; `at` is where this event begins. `undoes` is the `at` of the rewind that this
+    one takes back. With `only: files` no event is abandoned, with `only: conversation` no file changes. Version 2: an
+    older Holdfast would continue the abandoned part, so it must refuse the run.
     """
 
     type: ClassVar[str] = "run.rewound"

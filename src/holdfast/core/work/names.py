@@ -84,6 +84,11 @@ def is_task_branch(branch: str) -> bool:
     return run_of_branch(branch) is not None and branch.rpartition("/")[2] != _MAIN
 
 
+def turn_snapshot(number: int, conversation_id: str, turn_id: str) -> str:
+    """The name of the snapshot after a turn. No later turn has the same, also not after a rewind."""
+    return f"turn-{number}-{conversation_id}-{turn_id}"
+
+
 def temporary_name(token: str) -> str:
     """The name of a file before it is renamed into place; the token is 16 hex digits."""
     return f".holdfast-{token}.tmp"

@@ -334,6 +334,9 @@ class Conversations:
         self, conversation_id: str, live: LiveAgent, composed: Composed, composing: AsyncExitStack
     ) -> TurnResult:
         recorded, delivery = composed
+        rewound = self.state(conversation_id).rewound
+        if rewound is not None:
+            recorded = structs.replace(recorded, text=f"{rewound}\n\n{recorded.text}")
         turn = new_sid()
         prompt = (
             await self._with_history(conversation_id, recorded.text)

@@ -10,6 +10,7 @@ from holdfast.engine.workspace.publish import (
     open_pull_request,
     push_branch,
 )
+from holdfast.engine.workspace.rewind import finish_rewind
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.leaf.errors import BadInput
 
@@ -19,6 +20,7 @@ __all__ = ["PublishedBranch", "PullRequestOptions", "merge_run", "open_pull_requ
 async def merge_run(home: Home, run_id: str, into: str | None = None) -> PublishedBranch:
     """Merge the run's branch into a branch of the user: the one the run started from, unless `into` names another."""
     async with open_workspace(home, run_id, "merge") as workspace:
+        await finish_rewind(workspace)
         repository, branch = workspace.repository, workspace.place().branch
         commit = await workspace.tip()
         target = into if into is not None else workspace.info.base or ""
@@ -40,6 +42,7 @@ async def merge_run(home: Home, run_id: str, into: str | None = None) -> Publish
 async def push_run(home: Home, run_id: str, remote: str | None = None) -> PublishedBranch:
     """Push the run's branch, never by force."""
     async with open_workspace(home, run_id, "push") as workspace:
+        await finish_rewind(workspace)
         return await push_branch(workspace, remote)
 
 
@@ -48,4 +51,5 @@ async def open_pull_request_for_run(
 ) -> PullRequest:
     """Push, then open a pull request unless this branch has one."""
     async with open_workspace(home, run_id, "pr") as workspace:
+        await finish_rewind(workspace)
         return await open_pull_request(workspace, remote, request)

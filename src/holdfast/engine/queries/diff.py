@@ -81,5 +81,8 @@ async def _resolve_commit(repository: Repository, snapshots: str, name: str) -> 
         commit = await repository.commit_of(candidate)
         if commit is not None:
             return commit
+    turns = list((await repository.refs(f"{snapshots}/{name}-*")).values()) if name.startswith("turn-") else []
+    if len(turns) == 1:  # `turn-3`: its conversation and its id need not be typed
+        return turns[0]
     known = ", ".join(ref.removeprefix(f"{snapshots}/") for ref in await repository.refs(snapshots))
     raise BadInput(f"there is no commit, branch or snapshot {name!r}; snapshots here: {known or 'none'}")

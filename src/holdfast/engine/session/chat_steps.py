@@ -24,6 +24,7 @@ from holdfast.core.events.issue import WarningLogged
 from holdfast.core.messages.schema import AcceptRequest, MessageKind, message_text, try_decode_body
 from holdfast.core.redaction.redaction import with_redaction_notice
 from holdfast.core.state import BEGUN_STATUSES, RunState, Task, TaskStatus
+from holdfast.core.work.names import turn_snapshot
 from holdfast.engine.agents.conversations import AgentUnavailable, Conversations
 from holdfast.engine.agents.prompt import Composed, Delivery
 from holdfast.engine.config.run_config import RunConfig
@@ -88,7 +89,7 @@ class ChatSteps:
         await self._workspace.relink(task_id)
         if turn is None:
             return
-        await self._workspace.snapshot(task_id, f"turn-{self._turns(task_id)}")
+        await self._workspace.snapshot(task_id, turn_snapshot(self._turns(task_id), conversation_id, turn.turn_id))
         if turn.reason in ASKED_AGAIN:  # the user decides what to do; it is not retried
             agent = self._conversations.state(conversation_id).agent
             await self._append(WarningLogged(message=f"{agent} answered with an error: {turn.detail}"))

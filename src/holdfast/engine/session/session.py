@@ -38,6 +38,7 @@ from holdfast.engine.session.task_steps import StepCallbacks, TaskSteps
 from holdfast.engine.workspace.confinement import confine, runtime_for_hooks
 from holdfast.engine.workspace.effects import EffectRunner
 from holdfast.engine.workspace.reconcile import require_no_user_operation
+from holdfast.engine.workspace.rewind import finish_rewind
 from holdfast.engine.workspace.workspace import Workspace, repository_of
 from holdfast.leaf.errors import HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.process.env_markers import remove_own_marks
@@ -104,6 +105,7 @@ async def run_session(
         await run.begin_session(start)
         workspace = Workspace(effects, await effects.settle())
         try:
+            await finish_rewind(workspace)
             if opening is Opening.FINISH_PLANNING or workspace.place().branch not in run.state.branches:
                 await workspace.open_worktree(base=run.state.checkpoints[0].commit if run.state.checkpoints else None)
             if opening is not Opening.START:

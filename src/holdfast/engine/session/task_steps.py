@@ -37,6 +37,7 @@ from holdfast.core.messages.schema import message_text
 from holdfast.core.messages.signals import Category
 from holdfast.core.state import BranchStatus, RunState, Task, TaskStage
 from holdfast.core.text.cut import cut
+from holdfast.core.work.names import turn_snapshot
 from holdfast.engine.agents.conversations import Conversations, TurnResult
 from holdfast.engine.checks.preparation import Preparation
 from holdfast.engine.checks.task_checks import TaskChecks
@@ -170,7 +171,9 @@ class TaskSteps:
         turn = await self._prompt_with_messages(task_id, worker, action.prompt_kind, tree)
         await self._callbacks.receive()  # read the report of this turn before the next step is decided
         await self._workspace.relink(task_id)
-        await self._workspace.snapshot(task_id, f"turn-{self._conversations.state(worker).turns}")
+        if turn is not None:
+            number = self._conversations.state(worker).turns
+            await self._workspace.snapshot(task_id, turn_snapshot(number, worker, turn.turn_id))
         if turn is not None and self._task(task_id).stage is TaskStage.WORK:
             turn.raise_if_refused()
 

@@ -1,6 +1,5 @@
 """Restores a deleted branch where it was, and a deleted worktree with its worker's files as of its last turn."""
 
-import re
 from typing import NamedTuple
 
 from holdfast.core.decide.tasks import was_interrupted, was_refused
@@ -119,13 +118,9 @@ async def _last_turn_snapshot(workspace: Workspace, task: str) -> _TurnSnapshot:
     Empty if the branch has moved since, because that work was committed or dropped.
     """
     repository, place = workspace.repository, workspace.place(task)
-    refs = await repository.refs(f"{place.snapshot_refs}/turn-*")
-    newest = max(
-        (_TurnSnapshot(int(re.findall(r"\d+", name)[-1]), oid) for name, oid in refs.items()), default=_TurnSnapshot()
-    )
+    known = workspace.effects.run.state.branches.get(place.branch)
+    commit = known.turn_files if known is not None else None
+    if known is None or commit is None or await repository.commit_of(commit) is None:
+        return _TurnSnapshot()
     tip = await repository.commit_of(f"refs/heads/{place.branch}")
-    return (
-        newest
-        if newest.commit is not None and await snapshot_head(repository, newest.commit) == tip
-        else _TurnSnapshot()
-    )
+    return _TurnSnapshot(known.turn, commit) if await snapshot_head(repository, commit) == tip else _TurnSnapshot()

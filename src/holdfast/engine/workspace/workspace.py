@@ -18,6 +18,7 @@ from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.effects import FD_MARKER_FILE, EffectRunner, SettledEffect
 from holdfast.engine.workspace.outcome_events import reset_warnings
 from holdfast.git.effects import (
+    CHECKED_SNAPSHOT,
     CommitPlaceholder,
     CommitSeeds,
     CommitTask,
@@ -270,7 +271,7 @@ class Workspace:
             await self.effects.perform(effect, task=task)
 
     async def discard(self, task: str) -> list[str]:
-        """Discard the worktree, branch and turn snapshots of a task that restarts. Returns the refs with its work.
+        """Discard the worktree and the branch of a task that restarts. Returns the refs with its work.
 
         Work that is only there is saved first. After a crash, another call finishes the rest.
         """
@@ -279,10 +280,9 @@ class Workspace:
             is_missing = await self.repository.commit_of(f"refs/heads/{name}") is None
             commit = run.state.tasks[task].commit if is_missing else None
             await self.delete_worktree_and_branch(task)
-            turns = f"{self.place(task).snapshot_refs}/turn-*"  # the next agent's turns are numbered from one again
-            if commit is not None or await self.repository.refs(turns):
-                effect = DropRefs(prefix=turns, keep=(commit,) if commit is not None else ())
-                await self.effects.perform(effect, task=task)
+            if commit is not None:
+                checked = f"{self.place(task).snapshot_refs}/{CHECKED_SNAPSHOT}"
+                await self.effects.perform(DropRefs(prefix=checked, keep=(commit,)), task=task)
             if run.state.branches[name].status is not BranchStatus.DELETED:  # another program deleted it
                 await run.append(BranchDeleted(name=name))
         return sorted(await self.repository.refs(f"{self.place(task).salvage_refs}/"))

@@ -5,6 +5,7 @@ from holdfast.git.effects.branches import DeleteBranch, DropRefs, RestoreBranch,
 from holdfast.git.effects.commits import CommitPlaceholder, CommitSeeds, CommitTask, UnwindPlaceholder
 from holdfast.git.effects.merges import MergeInto, MergeTask, ReproduceConflicts
 from holdfast.git.effects.publishing import OpenPullRequest, Push
+from holdfast.git.effects.rewind import RewindWorktree
 from holdfast.git.effects.snapshots import CHECKED_SNAPSHOT, CaptureTree, RestoreSnapshot, TakeSnapshot
 from holdfast.git.effects.worktrees import (
     REMOVED_SUFFIX,
@@ -40,6 +41,7 @@ __all__ = [
     "ReproduceConflicts",
     "RestoreBranch",
     "RestoreSnapshot",
+    "RewindWorktree",
     "TakeOverHead",
     "TakeSnapshot",
     "UnwindPlaceholder",
@@ -66,6 +68,7 @@ EFFECTS: dict[str, type[GitEffect]] = {
         TakeSnapshot,
         CaptureTree,
         RestoreSnapshot,
+        RewindWorktree,
         MergeInto,
         Push,
         OpenPullRequest,

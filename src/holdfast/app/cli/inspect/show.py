@@ -11,6 +11,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.inspect.analyze import as_json
 from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.digest import format_digest, format_needs
+from holdfast.app.text.rewind import point_lines
 from holdfast.app.text.rules import rule_lines
 from holdfast.app.text.screen import format_time, paint, paint_status, pluralize, printable, status_text
 from holdfast.app.text.spans import paint_rows
@@ -29,6 +30,7 @@ from holdfast.engine.queries.conversations import conversations_of
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.live.containers import OrphanContainer, running_containers
 from holdfast.engine.queries.logs import RunView, view_run
+from holdfast.engine.queries.points import PointWithFiles, points_with_files
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -45,14 +47,28 @@ def run(arguments: list[str]) -> int:
         "show", "Show one run: its tasks, what it needs from you, its sessions, and the next step.", _EXAMPLES
     )
     add_run(parser)
+    parser.add_argument("--points", action="store_true", help="list the points that `holdfast rewind` can go back to")
     options = parser.parse_args(arguments)
     home = Home()
+    if options.points:
+        points = asyncio.run(points_with_files(home, find_run(home, options.run)))
+        _print_points(points, as_json_=options.json)
+        return EXIT_OK
     view, digest = asyncio.run(_load(home, find_run(home, options.run)))
     if options.json:
         print(json.dumps(_as_json(view, digest), ensure_ascii=False))
     else:
         print("\n".join(_report_lines(view, digest)))
     return EXIT_OK
+
+
+def _print_points(points: Sequence[PointWithFiles], *, as_json_: bool) -> None:
+    if as_json_:
+        for point, files in points:
+            print(json.dumps({**point._asdict(), "files": list(files)}, ensure_ascii=False))
+        return
+    for line in point_lines([point for point, _ in points], [files for _, files in points]):
+        print(line)
 
 
 async def _load(home: Home, run_id: str) -> tuple[RunView, Digest]:

@@ -1,5 +1,6 @@
 """Handlers of changes outside the log: effects, branches, agents."""
 
+import re
 from typing import Any
 
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
@@ -9,6 +10,8 @@ from holdfast.core.fold.handlers.base import on, optional_id
 from holdfast.core.log.codec import Line
 from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, RunState, TaskStage
 from holdfast.core.work.names import SNAPSHOT_REFS, worktree_names, worktree_names_at
+
+_TURN_SNAPSHOT = re.compile(r"turn-(\d{1,9})(?:-|$)")  # see `core.work.names.turn_snapshot`
 
 
 @on(AgentSpawned)
@@ -33,7 +36,7 @@ def _agent_died(state: RunState, line: Line, event: AgentDied) -> None:
 @on(BranchCreated)
 def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
     branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
-    branch.status, branch.target = BranchStatus.IN_PROGRESS, None
+    branch.status, branch.target, branch.committed = BranchStatus.IN_PROGRESS, None, None
     branch.task, branch.base = optional_id(event.task), event.base
 
 
@@ -49,7 +52,8 @@ def _branch_merged(state: RunState, _: Line, event: BranchMerged) -> None:
 
 @on(BranchDeleted)
 def _branch_deleted(state: RunState, _: Line, event: BranchDeleted) -> None:
-    state.branches.setdefault(event.name, Branch(BranchStatus.DELETED)).status = BranchStatus.DELETED
+    branch = state.branches.setdefault(event.name, Branch(BranchStatus.DELETED))
+    branch.status, branch.turn, branch.turn_files = BranchStatus.DELETED, 0, None
 
 
 @on(EffectIntended)
@@ -76,7 +80,8 @@ def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[s
     match effect.kind:
         case "snapshot.take" | "tree.capture":
             branch.unsaved = _str_or_none(result.get("commit"))
-        case "snapshot.restore":
+            _note_turn(branch, str(effect.arguments.get("name")))
+        case "snapshot.restore" | "worktree.rewind":
             branch.unsaved = _str_or_none(effect.arguments.get("commit"))
         case "commit.unwind":
             branch.unsaved = _str_or_none(result.get("unwound")) or branch.unsaved
@@ -86,10 +91,16 @@ def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[s
         case "worktree.make":
             branch.prepared = None
         case "commit" | "commit.failed" | "worktree.remove":
-            branch.unsaved = None
+            branch.unsaved, branch.committed = None, _str_or_none(result.get("commit")) or branch.committed
         case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOT_REFS}{run_id}/":
             for each in state.branches.values():
                 each.unsaved = None
+
+
+def _note_turn(branch: Branch, snapshot_name: str) -> None:
+    turn = _TURN_SNAPSHOT.match(snapshot_name)
+    if turn is not None and branch.unsaved is not None:
+        branch.turn, branch.turn_files = int(turn[1]), branch.unsaved
 
 
 def _str_or_none(value: Any) -> str | None:
