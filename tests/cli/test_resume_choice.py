@@ -20,7 +20,6 @@ POINTS = (
     *(f"effect.worktree.remove.{side}:1" for side in ("before", "after")),
     *(f"worktree.remove.{side}:1" for side in ("moved", "saved", "dropped")),
     *(f"effect.branch.delete.{side}:1" for side in ("before", "after")),
-    *(f"effect.refs.drop.{side}:1" for side in ("before", "after")),
     *(f"journal.append.{side}:{number}" for number in range(2, 11) for side in ("torn", "after")),
 )
 TRIED_EACH_TIME = (
@@ -28,7 +27,6 @@ TRIED_EACH_TIME = (
     "resume.choice.after:1",
     "worktree.remove.saved:1",
     "effect.branch.delete.after:1",
-    "effect.refs.drop.after:1",
     "journal.append.torn:9",
 )
 

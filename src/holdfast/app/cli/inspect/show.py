@@ -11,7 +11,6 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.inspect.analyze import as_json
 from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.digest import format_digest, format_needs
-from holdfast.app.text.rewind import point_lines
 from holdfast.app.text.rules import rule_lines
 from holdfast.app.text.screen import format_time, paint, paint_status, pluralize, printable, status_text
 from holdfast.app.text.spans import paint_rows
@@ -30,7 +29,6 @@ from holdfast.engine.queries.conversations import conversations_of
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.live.containers import OrphanContainer, running_containers
 from holdfast.engine.queries.logs import RunView, view_run
-from holdfast.engine.queries.points import PointWithFiles, points_with_files
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -51,8 +49,7 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     home = Home()
     if options.points:
-        points = asyncio.run(points_with_files(home, find_run(home, options.run)))
-        _print_points(points, as_json_=options.json)
+        _print_points(home, find_run(home, options.run), as_json_=options.json)
         return EXIT_OK
     view, digest = asyncio.run(_load(home, find_run(home, options.run)))
     if options.json:
@@ -62,7 +59,11 @@ def run(arguments: list[str]) -> int:
     return EXIT_OK
 
 
-def _print_points(points: Sequence[PointWithFiles], *, as_json_: bool) -> None:
+def _print_points(home: Home, run_id: str, *, as_json_: bool) -> None:
+    from holdfast.app.text.rewind import point_lines  # loads git, which `show` does without
+    from holdfast.engine.queries.points import points_with_files
+
+    points = asyncio.run(points_with_files(home, run_id))
     if as_json_:
         for point, files in points:
             print(json.dumps({**point._asdict(), "files": list(files)}, ensure_ascii=False))
