@@ -1,6 +1,8 @@
 """Writes what is made from the settings: the JSON schema that is shipped, and the keys in docs/configuration.md.
 
-.venv/bin/python scripts/configuration.py            write both
+Also writes the built-in workflows as JSON, from their YAML files.
+
+.venv/bin/python scripts/configuration.py            write them
 .venv/bin/python scripts/configuration.py --check    exit 1 when one is not what would be written
 """
 
@@ -9,6 +11,7 @@ import os
 import sys
 
 from holdfast.core.config.settings_docs import markdown_page, settings_schema
+from holdfast.workflows.builtin import PARSED_FILE, parse_built_in
 
 _ROOT = os.path.join(os.path.dirname(__file__), "..")
 SCHEMA = os.path.join(_ROOT, "src", "holdfast", "core", "config", "settings.schema.json")
@@ -23,6 +26,7 @@ def made() -> dict[str, str]:
     return {
         SCHEMA: json.dumps(settings_schema(), indent=2, ensure_ascii=False) + "\n",
         DOCS: f"{prose}{_BEGIN}\n{markdown_page()}",
+        PARSED_FILE: parse_built_in(),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.work.workflow import PhaseKind, PlanShape
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.text.mistakes import BadFile
-from holdfast.workflows.builtin import BUILT_IN, find_workflow
+from holdfast.workflows.builtin import BUILT_IN, find_workflow, workflow_file
 from holdfast.workflows.reader import parse_workflow, read_workflow, schema
 
 HEAD = "name: mine\nabout: something\n"
@@ -185,6 +185,7 @@ def test_what_comes_with_holdfast_is_sound(name: str) -> None:
     workflow = find_workflow(name)
     assert workflow.name == name
     assert workflow.about
+    assert workflow == read_workflow(workflow_file(name))
 
 
 def test_the_pipeline_is_the_one_that_is_promised() -> None:

@@ -14,9 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.agents.builtin.models import KEY_VARIABLES, Endpoint
 from holdfast.agents.environment import plain_environment
-from holdfast.agents.playbook.reader import read_playbook
 from holdfast.agents.registry import MODEL_VARIABLE, AgentDefinition, environment_for, install_advice
 from holdfast.agents.runtimes.sandbox import check_bwrap
 from holdfast.leaf.errors import BadInput
@@ -131,6 +129,8 @@ def _own_agent_problem(entry: AgentDefinition, model: str | None) -> str | None:
         if (arguments := _arguments_after(entry.command, "builtin")) is not None:
             check_builtin(entry, arguments, model)
         elif arguments := _arguments_after(entry.command, "playbook"):
+            from holdfast.agents.playbook.reader import read_playbook  # noqa: PLC0415 - most runs have another agent
+
             read_playbook(arguments[0])
     except BadInput as error:
         return str(error)
@@ -148,6 +148,8 @@ def _arguments_after(command: Sequence[str], own_agent: str) -> Sequence[str] | 
 
 def check_builtin(entry: AgentDefinition, arguments: Sequence[str], model: str | None = None) -> None:
     """Raise `BadInput` when the built-in agent has no library, no model or no key."""
+    from holdfast.agents.builtin.models import KEY_VARIABLES, Endpoint  # noqa: PLC0415 - most runs have another agent
+
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
     for option in ("--model", "--base-url", "--key-env"):
         parser.add_argument(option)
