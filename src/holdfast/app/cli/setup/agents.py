@@ -56,6 +56,7 @@ def _ls(agents: list[ListedAgent], *, as_json: bool) -> None:
     rows = [
         (
             agent.name,
+            agent.title,
             "installed" if agent.installed else "-",
             _login_text(agent),
             _measurement_text(agent.row) if agent.row is not None else "not probed",
@@ -65,7 +66,7 @@ def _ls(agents: list[ListedAgent], *, as_json: bool) -> None:
     widths = column_widths(rows)
     for agent, row in zip(agents, rows, strict=True):
         cells = [f"{printable(cell):{width}}" for cell, width in zip(row, widths, strict=True)]
-        cells[1] = paint(cells[1], "green" if agent.installed else "dim")
+        cells[2] = paint(cells[2], "green" if agent.installed else "dim")
         print("  ".join(cells).rstrip())
         for line in _advice(agent):
             print(paint(f"    {printable(line)}", "dim"))
