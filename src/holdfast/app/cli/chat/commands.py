@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from holdfast.app.cli.chat.client import ChatClient
-from holdfast.app.cli.chat.transcript import Transcript, agent_name
-from holdfast.app.text.screen import pluralize, printable, shorten_to_width
+from holdfast.app.cli.chat.transcript import Transcript, agent_name, note_rows
+from holdfast.app.text.screen import pluralize, printable, shorten_to_width, terminal_width
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.decide.chat import main_task
 from holdfast.engine.queries.diff import compare_run
@@ -115,7 +115,7 @@ class ChatCommands:
         if not text.strip():
             raise BadInput("name an agent and what to ask it: /add codex review what was done so far")
         self._client.conversation_id = await self._client.add(agent, text.strip())
-        return note(f"you now talk to {agent_name(agent)}; back with /agent")
+        return note(f"you now talk to {agent_name(agent)}; back with /agent 1")
 
     async def _agent(self, name: str) -> list[Row]:
         conversations = list(self._client.state.conversations.items())
@@ -215,7 +215,7 @@ class ChatCommands:
 
 
 def note(text: str, colour: str | None = "dim") -> list[Row]:
-    return [[Span("  · ", "dim"), Span(printable(text), colour)]]
+    return note_rows(text, terminal_width(), colour)
 
 
 def error_rows(error: HoldfastError | OSError) -> list[Row]:

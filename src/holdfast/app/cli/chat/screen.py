@@ -44,6 +44,7 @@ _MAX_RESTARTS = 3  # of runners that die before a turn ends
 _MENU_ROWS = 8
 _STYLES = {"bold": "bold", "dim": "ansibrightblack", "red": "ansired", "green": "ansigreen", "yellow": "ansiyellow"}
 _STYLES |= {"cyan": "ansicyan"}
+_PICTURE = re.compile(r"(?:^|\s)@\S+\.(?:png|jpe?g|gif|webp|pdf)(?=\s|$)", re.IGNORECASE)
 _ANSWER = re.compile(r"(y|yes|a|always|n|no)(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 
 
@@ -338,6 +339,8 @@ class ChatScreen:
         return True
 
     async def _say(self, text: str) -> None:
+        if _PICTURE.search(text):
+            await self._print(note("the agent gets the path of the picture, not the picture itself"))
         number = max(self._sending, default=0) + 1
         self._sending[number] = text
         self._app.invalidate()

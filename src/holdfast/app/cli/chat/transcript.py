@@ -4,6 +4,7 @@ Only what is in the log becomes a row; it stays on the screen. `live_rows` are w
 and tool calls in progress.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -151,7 +152,7 @@ class Transcript:
             case PermissionAnswered():
                 return self._answer(event)
             case ConversationOpened() if len(state.conversations) > 1:
-                return [self._note(f"{_name(event.agent)} ({event.role}) joined", "cyan")]
+                return self._note(f"{_name(event.agent)} ({event.role}) joined", "cyan")
             case SessionEnd() if event.reason not in _ROUTINE_ENDS:
                 return self._described(event, state)
         return self._described(event, state) if isinstance(event, _NOTED) else []
@@ -175,10 +176,10 @@ class Transcript:
         if not text:
             return []
         details = [[Span(f"      {line}", "dim")] for line in event_details(event, state)]
-        return [self._note(text, event_colour(event) or "dim"), *details]
+        return [*self._note(text, event_colour(event) or "dim"), *details]
 
-    def _note(self, text: str, colour: str | None = "dim") -> Row:
-        return [Span("  · ", "dim"), Span(shorten_to_width(printable(text), max(20, self._width() - 5)), colour)]
+    def _note(self, text: str, colour: str | None = "dim") -> list[Row]:
+        return note_rows(text, self._width(), colour)
 
     def _message(self, event: MessageRecorded, state: RunState) -> list[Row]:
         if event.speaker in ("user", "system"):
@@ -298,12 +299,12 @@ class Transcript:
         took = _seconds_between(self._started.pop(event.conversation, None), ts)
         if isinstance(event, TurnInterrupted):
             why = f": {event.reason}" if event.reason else ""
-            return [self._note(f"turn interrupted{why}; your next message continues it", "yellow"), []]
+            return [*self._note(f"turn interrupted{why}; your next message continues it", "yellow"), []]
         if event.stop_reason == "cancelled":
-            return [self._note(f"turn cancelled{' by ' + event.by if event.by else ''}", "yellow"), []]
+            return [*self._note(f"turn cancelled{' by ' + event.by if event.by else ''}", "yellow"), []]
         if event.stop_reason not in _QUIET_ENDS:
-            return [self._note(f"turn ended: {event.stop_reason}", "yellow"), []]
-        return [self._note(f"{took}", "dim"), []] if took else [[]]
+            return [*self._note(f"turn ended: {event.stop_reason}", "yellow"), []]
+        return [*self._note(took, "dim"), []] if took else [[]]
 
     def _request(self, event: PermissionRequested, state: RunState) -> list[Row]:
         options: Any = msgspec.json.decode(event.options) or []
@@ -319,7 +320,7 @@ class Transcript:
         answer = "allowed" if kind.startswith("allow") else "denied" if kind.startswith("reject") else "not answered"
         by = f" by {event.by}" if event.by else ""
         why = f": {event.reason}" if event.reason else ""
-        return [self._note(f"{answer}{by}{why}", "green" if answer == "allowed" else "yellow")]
+        return self._note(f"{answer}{by}{why}", "green" if answer == "allowed" else "yellow")
 
     # What is not complete
 
@@ -343,6 +344,12 @@ class Transcript:
                 if of == conversation_id
             ]
         return rows[-max_rows:]
+
+
+def note_rows(text: str, width: int, colour: str | None = "dim") -> list[Row]:
+    marks = itertools.chain(["  · "], itertools.repeat("    "))
+    lines = wrap_line(printable(text), width - 5)
+    return [[Span(mark, "dim"), Span(line, colour)] for mark, line in zip(marks, lines, strict=False)]
 
 
 def _decode(line: Line) -> Event | None:
