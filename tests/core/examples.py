@@ -3,6 +3,7 @@
 from msgspec import Raw
 
 from holdfast.core.events import Event
+from holdfast.core.events.adoption import RunAdopted
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged, WorkspaceReconciled
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
@@ -26,6 +27,7 @@ from holdfast.core.events.conversation import (
     ConversationStateChanged,
     ConversationTokenStored,
     FileDiff,
+    ImportOrigin,
     MessageRecorded,
     ModeChanged,
     PermissionAnswered,
@@ -142,6 +144,16 @@ _ALL: tuple[Event, ...] = (
     RunArchived(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
     RunRewound(at=4711, position=815, only="both", undoes=600, point="turn 3", task="T-1"),
     RewindFinished(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
+    RunAdopted(
+        tool="tilth",
+        version="0.2",
+        path="/home/ann/.tilth/sessions/20260115-101500-a1b2c3",
+        session="20260115-101500-a1b2c3",
+        branch="session/20260115-101500-a1b2c3",
+        commit="0f0f0f0f",
+        worktree="/home/ann/.tilth/sessions/20260115-101500-a1b2c3/workspace",
+        findings=["events.jsonl: 1 line is damaged and left out (the first is line 7)"],
+    ),
     PlanCreated(
         tasks=[
             PlannedTask(id="1", summary="Design schema", agent="schema-designer"),
@@ -305,6 +317,7 @@ _ALL: tuple[Event, ...] = (
         turn="t1",
         more=True,
         message_id="m-7",
+        imported=ImportOrigin(source="events.jsonl", position=815, at="2026-02-14T09:00:00Z"),
     ),
     ToolCalled(
         conversation="c1",
@@ -314,6 +327,7 @@ _ALL: tuple[Event, ...] = (
         input=Raw(b'{"path":"a.py","n":1}'),
         kind="edit",
         locations=Raw(b'[{"path":"a.py"}]'),
+        imported=ImportOrigin(source="events.jsonl", position=815, at="2026-02-14T09:00:00Z"),
     ),
     ToolDetailed(
         conversation="c1",
@@ -330,6 +344,7 @@ _ALL: tuple[Event, ...] = (
         status="failed",
         output=Raw(b'["no such file"]'),
         content=Raw(b'[{"type":"content"}]'),
+        imported=ImportOrigin(source="events.jsonl", position=815, at="2026-02-14T09:00:00Z"),
     ),
     TaskStateChanged(task_id="2", state="review", reason="the checks failed"),
     TaskAccepted(task_id="2", iteration=1, by="ann", finish=True),

@@ -14,7 +14,10 @@ from holdfast.store.files.layout import LOG, default_home, run_folder, runs_fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.store.base import Store
+    from holdfast.store.files.staging import Stage
     from holdfast.store.index import RunIndex
 
 __all__ = ["LOG", "Home"]
@@ -59,6 +62,18 @@ class Home:
 
             self._store = FileStore(self.path)
         return self._store
+
+    def new_stage(self) -> Stage:
+        """Create a place to write a run out of sight; `publish` makes it a run of this home at once."""
+        from holdfast.store.files.staging import Stage  # noqa: PLC0415 - slow to import, and `ls` does without
+
+        return Stage.create(self.path)
+
+    def abandoned_stages(self) -> Iterator[Stage]:
+        """Yield what killed commands left of such runs."""
+        from holdfast.store.files.staging import abandoned_stages  # noqa: PLC0415 - as above
+
+        return abandoned_stages(self.path)
 
     @property
     def runs_folder(self) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.core.events import TYPES, Draft, Envelope, Event
 from holdfast.core.events.base import JSON_NULL
+from holdfast.core.events.conversation import ImportOrigin
 from holdfast.core.log import chain
 from holdfast.core.log.codec import encode, is_json
 from holdfast.core.redaction.events import redact_event
@@ -16,7 +17,10 @@ from holdfast.store.base import Position, WriterContext
 
 RESERVED_NESTING = 200  # levels that a line must stay below the readable maximum; twice as many for what goes into one
 _PLAIN_TYPES = frozenset(
-    {str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None}
+    {
+        *(str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None),
+        ImportOrigin | msgspec.UnsetType,
+    }
 )
 
 _PLAIN_EVENTS = frozenset(

@@ -16,6 +16,7 @@ COMMANDS = {
     "resume": "continue a run where it stopped",
     "plan": "prepare a run without starting it",
     "chat": "talk with an agent at the terminal",
+    "adopt": "continue a session that another tool began",
     "send": "send a message to a run's agent",
     "accept": "accept the work of a chat: check, commit and merge it",
     "approve": "allow what an agent or a phase requests",
@@ -53,7 +54,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "work": ("run", "resume", "plan", "watch", "demo"),
+    "work": ("run", "resume", "plan", "adopt", "watch", "demo"),
     "attend": ("attach", "chat", "send", "accept", "approve", "deny", "stop", "wait"),
     "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
     "publish": ("merge", "push", "pr"),

@@ -8,9 +8,11 @@ import msgspec
 
 from holdfast.app.text.screen import pluralize, printable
 from holdfast.core.conversation.call_text import call_lines, call_summary, to_printable
+from holdfast.core.conversation.states import IMPORTED
 from holdfast.core.end_reason import end_reason_text
 from holdfast.core.events import (
     Event,
+    adoption,
     budget,
     chat,
     checkpoint,
@@ -331,6 +333,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.SeedsCommitted: _seeds,
     session.ResumeChosen: lambda e: _with_detail(f"choice: {e.choice}", ", ".join(e.tasks) or None),
     session.RunResumed: lambda e: f"resumed (last stop: {e.last_stop or 'unknown'}): {e.summary}",
+    adoption.RunAdopted: lambda e: f"adopted from {e.tool}: {e.path}",
     session.RunMoved: lambda e: f"the repository moved to {e.repo}",
     session.RunArchived: lambda _: "archived",
     rewind.RunRewound: _rewind,
@@ -389,7 +392,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     conversations.PermissionRequested: lambda e: f"asks: {call_summary(e)}",
     conversations.PermissionAnswered: _permission_answer,
     conversations.ToolBlocked: _blocked_call,
-    conversations.TurnEnded: lambda e: _turn_end(e) if e.stop_reason not in (None, "end_turn") else None,
+    conversations.TurnEnded: lambda e: _turn_end(e) if e.stop_reason not in (None, "end_turn", IMPORTED) else None,
     conversations.TurnWasEmpty: lambda e: f"empty turn: no message and no tool call ({e.streak} in a row)",
     conversations.TurnInterrupted: lambda e: _with_detail("turn interrupted", e.reason),
     conversations.MessageRecorded: _message,

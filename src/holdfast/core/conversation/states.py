@@ -31,8 +31,9 @@ UNFINISHED_TURN_REASONS = frozenset({INTERRUPTED, CANCELLED, REFUSED, NO_TOOLS})
 
 ASKED_AGAIN = frozenset({REFUSED, NO_TOOLS})  # prompted again after a pause, without asking a person
 
+IMPORTED = "imported"  # a turn under another tool: its agent was told nothing of Holdfast and its tools
 FINISHED_TURN_REASONS = frozenset(
-    {"end_turn", "max_tokens", "max_turn_requests"}
+    {"end_turn", "max_tokens", "max_turn_requests", IMPORTED}
 )  # of turns in which the agent answered
 
 _TRANSITIONS: dict[ConversationState, frozenset[ConversationState]] = {

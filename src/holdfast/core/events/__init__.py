@@ -1,6 +1,7 @@
 """All event types, one family per file. Events are never renamed or removed: old logs always load."""
 
 from holdfast.core.events import (
+    adoption,
     agent,
     branch,
     budget,
@@ -41,6 +42,7 @@ _FAMILIES: tuple[tuple[type[Event], ...], ...] = (
     budget.FAMILY,
     inbox.FAMILY,
     log.FAMILY,
+    adoption.FAMILY,
 )
 
 TYPES: dict[str, type[Event]] = {kind.type: kind for family in _FAMILIES for kind in family}

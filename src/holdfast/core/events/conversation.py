@@ -7,6 +7,14 @@ import msgspec
 from holdfast.core.events.base import JSON_NULL, Event
 
 
+class ImportOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an imported entry is in the other tool's records: the file, the byte in it, and the time of the entry."""
+
+    source: str
+    position: int
+    at: str | None = None
+
+
 class ConversationOpened(Event, frozen=True, kw_only=True):
     """`about` is the subject when it is not a task: a phase or a research question."""
 
@@ -200,7 +208,8 @@ class TurnInterrupted(Event, frozen=True, kw_only=True):
 class MessageRecorded(Event, frozen=True, kw_only=True):
     """A message: `speaker` is user, agent, thought or system. `more`: it continues in the next such event.
 
-    `message_id` is the agent's own id of the message, if it has one.
+    `message_id` is the agent's own id of the message, if it has one. `imported` is only there in what another tool
+    recorded (`holdfast adopt`).
     """
 
     type: ClassVar[str] = "message.recorded"
@@ -210,6 +219,7 @@ class MessageRecorded(Event, frozen=True, kw_only=True):
     turn: str | None = None
     more: bool = False
     message_id: str | None = None
+    imported: ImportOrigin | msgspec.UnsetType = msgspec.UNSET
 
 
 class ToolCalled(Event, frozen=True, kw_only=True):
@@ -221,6 +231,7 @@ class ToolCalled(Event, frozen=True, kw_only=True):
     input: msgspec.Raw = JSON_NULL
     kind: str | None = None
     locations: msgspec.Raw = JSON_NULL
+    imported: ImportOrigin | msgspec.UnsetType = msgspec.UNSET
 
 
 class ToolDetailed(Event, frozen=True, kw_only=True):
@@ -245,6 +256,7 @@ class ToolReturned(Event, frozen=True, kw_only=True):
     status: str = "completed"
     output: msgspec.Raw = JSON_NULL
     content: msgspec.Raw = JSON_NULL
+    imported: ImportOrigin | msgspec.UnsetType = msgspec.UNSET
 
 
 FAMILY = (

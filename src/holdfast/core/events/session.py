@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from holdfast.core.events.base import Event
 
-MAINTENANCE_COMMANDS = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvage", "rewind"})
+MAINTENANCE_COMMANDS = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvage", "rewind", "adopt"})
 
 
 class SessionStart(Event, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from holdfast.core.conversation.call_text import call_summary
 from holdfast.core.conversation.states import (
     CANCELLED_BY_PERSON,
     ENDED_STATES,
+    IMPORTED,
     INTERRUPTED,
     UNFINISHED_TURN_REASONS,
     RecoveryStrategy,
@@ -218,7 +219,7 @@ def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     if event.stop_reason not in _UNDELIVERED_STOP_REASONS:
         conversation.blank, conversation.rewound = False, None
     if event.stop_reason not in _UNDELIVERED_STOP_REASONS or event.by is not None:
-        conversation.briefed = True
+        conversation.briefed = conversation.briefed or event.stop_reason != IMPORTED
         conversation.unheard.clear()
         forget_notices(state, event.conversation)
         conversation.granted.clear()  # earlier requests are not repeated

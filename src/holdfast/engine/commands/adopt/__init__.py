@@ -1,0 +1,1 @@
+"""Sessions of other tools: find them, read them, and continue them as runs."""

@@ -1,0 +1,118 @@
+"""Reads the JSON lines of another tool, one at a time, however long the file is.
+
+A damaged line is skipped and counted. A line beyond `MAX_LINE_BYTES` is skipped like one: memory stays bounded.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.leaf.errors import BadInput
+
+MAX_LINE_BYTES = 32 * 1024 * 1024
+MAX_FILE_BYTES = 16 * 1024 * 1024  # of a document that is read as a whole
+
+_decode = msgspec.json.Decoder().decode
+_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class JsonLines:
+    """The objects of a file, each with the byte where its line starts. `skipped` counts the lines that are none."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.skipped = 0
+        self.first_skipped: int | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, (position, raw) in enumerate(self._raw_lines(), start=1):
+            found = _object(raw) if raw is not None else None
+            if found is not None:
+                yield position, found
+            elif raw is None or raw.strip():
+                self.skipped += 1
+                self.first_skipped = self.first_skipped or number
+
+    def finding(self) -> str | None:
+        """What to tell people about skipped lines."""
+        if not self.skipped:
+            return None
+        lines = "1 line is" if self.skipped == 1 else f"{self.skipped} lines are"
+        return f"{os.path.basename(self.path)}: {lines} damaged and left out (the first is line {self.first_skipped})"
+
+    def _raw_lines(self) -> Iterator[tuple[int, bytes | None]]:
+        try:
+            with open(self.path, "rb") as file:
+                position = 0
+                while raw := file.readline(MAX_LINE_BYTES):
+                    start, is_whole = position, raw.endswith(b"\n")
+                    position += len(raw)
+                    while not raw.endswith(b"\n") and (rest := file.readline(MAX_LINE_BYTES)):
+                        is_whole, raw = False, rest[-1:]
+                        position += len(rest)
+                    is_last = not is_whole and position - start < MAX_LINE_BYTES
+                    yield start, raw if is_whole or is_last else None
+        except OSError as error:
+            raise BadInput(f"{self.path}: {error.strerror}; adopt needs to read it") from None
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        found = _decode(raw)
+    except _ERRORS:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def head_of(path: str, most: int = 20) -> list[dict[str, Any]]:
+    """Return the first objects of a file; empty when it cannot be read."""
+    found: list[dict[str, Any]] = []
+    try:
+        for _, item in JsonLines(path):
+            found.append(item)
+            if len(found) >= most:
+                break
+    except BadInput:
+        return []
+    return found
+
+
+def read_object(path: str) -> dict[str, Any] | None:
+    """Return the JSON object of a file; None when it is missing or damaged."""
+    text = read_text(path)
+    return _object(text.encode(errors="replace")) if text is not None else None
+
+
+def read_text(path: str) -> str | None:
+    try:
+        if not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            return file.read(MAX_FILE_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+
+
+def text_of(value: Any) -> str:
+    """Return text as it is, and any other value as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

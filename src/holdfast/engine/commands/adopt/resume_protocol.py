@@ -1,0 +1,200 @@
+"""The Resume Protocol: `.claude/progress/<feature>/events.jsonl`, in the envelope that Holdfast's own logs have."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core.decide.analysis import interrupted_sessions, session_lineage, session_to_resume
+from holdfast.core.end_reason import EndReason
+from holdfast.core.events import Event
+from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
+from holdfast.core.events.plan import PlanCreated
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
+from holdfast.core.fold.fold import Fold
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, parse
+from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.work.tasks import TaskList, TaskSpec
+from holdfast.engine.commands.adopt.base import ForeignSession, Liveness, TaskWork, Tool
+from holdfast.engine.commands.adopt.lines import MAX_LINE_BYTES, head_of, read_object, rows, table, text_of
+from holdfast.leaf.errors import BadInput
+
+LOG = "events.jsonl"
+_CARRIED: tuple[type[Event], ...] = (
+    TaskStarted,
+    TaskCompleted,
+    TaskFailed,
+    TaskSkipped,
+    AgentSpawned,
+    AgentCompleted,
+    AgentDied,
+    ErrorEncountered,
+    BlockerReported,
+    WarningLogged,
+    Checkpoint,
+)
+_DONE = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
+
+
+def is_log(path: str) -> bool:
+    lines = head_of(path)
+    return any({"sid", "seq", "type"} <= line.keys() for line in lines)
+
+
+class _Log(NamedTuple):
+    """The newest session with those that it resumed."""
+
+    path: str
+    state: RunState
+    sessions: frozenset[str]
+    problems: list[str]
+
+
+def read(path: str) -> ForeignSession:
+    log = _read_log(path)
+    state = log.state
+    feature = state.feature or os.path.basename(os.path.dirname(os.path.abspath(path)))
+    sid = session_to_resume(state)
+    session = state.sessions[sid] if sid is not None else None
+    tasks = _tasks(state, feature)
+    is_done = bool(state.tasks) and all(task.status in _DONE for task in state.tasks.values())
+    ended = session is not None and session.ended
+    project = _project(path)
+    open_work = _open_work(state, feature)
+    findings = [*log.problems, *_team_findings(feature)]
+    if len(interrupted_sessions(state)) > 1:
+        findings.append(f"several of its sessions were interrupted; the newest, {sid}, is continued")
+    adopted = ForeignSession(
+        tool=Tool.RESUME_PROTOCOL,
+        path=path,
+        id=feature,
+        goal=_goal(state, feature),
+        workflow="waves",
+        state="ended" if ended else "interrupted",
+        end_reason=EndReason.ALL_DONE if ended and is_done else EndReason.STOPPED if ended else EndReason.INTERRUPTED,
+        tasks=tasks,
+        task_states={name: task.status.lower() for name, task in state.tasks.items()},
+        cwd=project,
+        repo=project,
+        branch=(session.branch if session is not None else None) or f"feature/{feature}",
+        work=open_work,
+        takes_uncommitted=False,  # the checkout is the user's; unfinished work is on its own branches
+        keep_out=(".claude",),
+        has_checkpoint=False,  # the log's own checkpoints count
+        liveness=Liveness(files=(os.path.abspath(path),)),
+        next_step="continue as the log says: by itself, or after a decision",
+        findings=findings,
+    )
+    adopted.before = lambda _: []
+    adopted.after = lambda _: list(_events(log))
+    return adopted
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            while raw := file.readline(MAX_LINE_BYTES):
+                yield raw
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; adopt needs to read it") from None
+
+
+def _read_log(path: str) -> _Log:
+    fold = Fold(RunState())
+    for raw in _lines(path):
+        fold.feed_lines([raw])
+    state = fold.state
+    target = session_to_resume(state)
+    if target is None:
+        raise BadInput(f"{path}: no session is recorded in it, so there is nothing to adopt")
+    members = session_lineage(state, target)
+    problems = [f"line {note.line}: {note.reason}" for note in (*state.malformed, *state.duplicates)][:20]
+    if members != state.sessions.keys():
+        fold = Fold(RunState())
+        for raw in _lines(path):
+            line = parse(raw)
+            if not isinstance(line, Line) or line.sid in members:
+                fold.feed_lines([raw])
+    return _Log(path, fold.state, members, problems)
+
+
+def _events(log: _Log) -> Iterator[Event]:
+    """What the log states, in its order. Its branches are not ours, so they are left out."""
+    known = set(log.state.plan.order if log.state.plan is not None else ()) | log.state.tasks.keys()
+    for raw in _lines(log.path):
+        line = parse(raw)
+        if not isinstance(line, Line) or isinstance(line, Malformed) or line.sid not in log.sessions:
+            continue
+        try:
+            event = CODEC.event(line)
+        except InvalidEventData as unfit:
+            event = unfit.partial_event
+        if isinstance(event, _CARRIED) and not isinstance(event, PlanCreated):
+            yield _without_branch(event, known)
+
+
+def _without_branch(event: Event, known: set[str]) -> Event:
+    if isinstance(event, AgentSpawned):
+        task = event.task if str(event.task) in known else None
+        return msgspec.structs.replace(event, branch=None, pid=None, task=task)
+    if isinstance(event, Checkpoint):
+        return msgspec.structs.replace(event, branch=None, commit=None)
+    return event
+
+
+def _goal(state: RunState, feature: str) -> str:
+    overview = state.plan.overview.strip() if state.plan is not None else ""
+    return overview.splitlines()[0] if overview else feature
+
+
+def _tasks(state: RunState, feature: str) -> TaskList:
+    plan = state.plan
+    names = list(dict.fromkeys((*(plan.order if plan is not None else ()), *state.tasks)))
+    needed = plan.blocked_by if plan is not None else {}
+    found = tuple(
+        TaskSpec(
+            id=name,
+            title=(state.tasks[name].summary if name in state.tasks else None) or name,
+            description=state.tasks[name].description if name in state.tasks else "",
+            acceptance_criteria=tuple(state.tasks[name].acceptance_criteria if name in state.tasks else ()),
+            depends_on=tuple(other for other in needed.get(name, ()) if other in names),
+            files=tuple((state.tasks[name].files if name in state.tasks else None) or ()),
+        )
+        for name in names
+    )
+    return TaskList(tasks=found or (TaskSpec(id="T-1", title=feature),), overview=plan.overview if plan else "")
+
+
+def _open_work(state: RunState, feature: str) -> tuple[TaskWork, ...]:
+    """The branches of tasks in progress, by the agents that work on them."""
+    branches = {
+        agent.task: agent.branch
+        for agent in state.agents.values()
+        if agent.task is not None and agent.branch is not None
+    }
+    found = []
+    for name, task in state.tasks.items():
+        if task.status in (TaskStatus.IN_PROGRESS, TaskStatus.FAILED):
+            branch = branches.get(name, f"work/{feature}/{name}")
+            found.append(TaskWork(task=name, branch=branch, is_failed=task.status is TaskStatus.FAILED))
+    return tuple(found)
+
+
+def _team_findings(feature: str) -> list[str]:
+    path = os.path.join(os.path.expanduser("~"), ".claude", "teams", feature, "config.json")
+    team = read_object(path)
+    if team is None:
+        return [f"there is no team at {path}; the roster is recreated from the log"]
+    members = [text_of(table(member).get("name")) for member in rows(team.get("members"))]
+    return [f"the team {feature} has {', '.join(members) or 'no members'}"]
+
+
+def _project(path: str) -> str | None:
+    """The project that has the log in its `.claude/progress`."""
+    parts = os.path.abspath(path).split(os.sep)
+    if parts[-4:-2] == [".claude", "progress"]:
+        return os.sep.join(parts[:-4]) or os.sep
+    return None
