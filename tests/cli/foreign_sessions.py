@@ -77,8 +77,11 @@ def protocol_events(repo: Path, *events: tuple[str, dict[str, Any]]) -> Path:
     return write_lines(repo / ".claude" / "progress" / "auth" / "events.jsonl", *lines)
 
 
-CHECKPOINT = ("checkpoint", {"label": "wave-1", "branch": "feature/auth", "plan_step": "wave-2", "resumable": True})
-TASK_2 = [
+CHECKPOINT: tuple[str, dict[str, Any]] = (
+    "checkpoint",
+    {"label": "wave-1", "branch": "feature/auth", "plan_step": "wave-2", "resumable": True},
+)
+TASK_2: list[tuple[str, dict[str, Any]]] = [
     ("agent.spawned", {"name": "api", "role": "Coder", "task": "2", "branch": "work/auth/api"}),
     ("task.started", {"taskId": "2", "summary": "Build API", "agent": "api", "files": ["api.txt"]}),
 ]

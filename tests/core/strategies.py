@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from holdfast.core.events import TYPES, Event
-from holdfast.core.events.conversation import FileDiff
+from holdfast.core.events.conversation import FileDiff, ImportOrigin
 from holdfast.core.events.plan import Dependency, PlannedTask, PlannedWave
 from tests.core.logs import entry
 
@@ -31,6 +31,7 @@ _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
 _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str: _text,
     str | None: st.none() | _text,
+    ImportOrigin | msgspec.UnsetType: st.just(msgspec.UNSET) | st.builds(ImportOrigin, at=st.none() | _text),
     str | int: _ids,
     str | int | None: st.none() | _ids,
     int: _numbers,

@@ -238,8 +238,10 @@ def _progress(plan: TaskList, statuses: dict[str, str], overview: _Overview) -> 
                 Checkpoint(label=f"wave-{wave}-complete", plan_step=f"wave-{wave + 1}-start"),
             ]
     if overview.current is not None and overview.current not in statuses:  # after its history: it is told its job anew
-        wave = next((place for place, task in enumerate(plan.tasks, start=1) if task.id == overview.current), None)
-        events += [*([WaveStarted(wave=wave)] if wave is not None else []), TaskStarted(task_id=overview.current)]
+        places = {task.id: place for place, task in enumerate(plan.tasks, start=1)}
+        if overview.current in places:
+            events.append(WaveStarted(wave=places[overview.current]))
+        events.append(TaskStarted(task_id=overview.current))
     failed = [
         TaskFailed(
             task_id=task,
