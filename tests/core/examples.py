@@ -72,7 +72,7 @@ from holdfast.core.events.preparation import (
     WorktreeSetupFinished,
     WorktreeSetupStarted,
 )
-from holdfast.core.events.rewind import RewindFinished, RunRewound
+from holdfast.core.events.rewind import BranchPoint, RewindFinished, RunForked, RunRewound
 from holdfast.core.events.session import (
     ResumeChosen,
     RunArchived,
@@ -143,6 +143,14 @@ _ALL: tuple[Event, ...] = (
     RunMoved(repo="/srv/elsewhere"),
     RunArchived(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
     RunRewound(at=4711, position=815, only="both", undoes=600, point="turn 3", task="T-1"),
+    RunForked(
+        parent="auth-abc234",
+        position=815,
+        chain="0" * 32,
+        point="turn 3",
+        branches=[BranchPoint("holdfast/auth-def567/main", "c0", "c1", "c2", "T-1")],
+        snapshots={"refs/holdfast/snapshot/auth-def567/T-1/turn-1": "c2"},
+    ),
     RewindFinished(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
     RunAdopted(
         tool="tilth",

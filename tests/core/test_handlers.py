@@ -25,7 +25,7 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered, Warnin
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.preparation import WorktreeSetupFinished, WorktreeSetupStarted
-from holdfast.core.events.rewind import RewindFinished, RunRewound
+from holdfast.core.events.rewind import BranchPoint, RewindFinished, RunForked, RunRewound
 from holdfast.core.events.session import (
     ResumeChosen,
     RunArchived,
@@ -136,6 +136,11 @@ TABLE = (
         RunRewound(at=50, position=20, only="files"),
         RewindFinished(),
         rewinding=None,
+    ),
+    row(
+        "a fork has to make its branches",
+        RunForked(parent="p", position=20, branches=[BranchPoint("b", "c0", "c1", "c1")], snapshots={"r": "c1"}),
+        rewinding=OpenRewind(0, 0, "both", None, [BranchPoint("b", "c0", "c1", "c1")], {"r": "c1"}),
     ),
     *PREPARATION,
     row("a session names the feature", SessionStart(feature="auth"), feature="auth"),

@@ -41,6 +41,7 @@ ELSEWHERE = {
     "agents/test_tmux_notes.py": both_sides("tmux.note"),
     "cli/test_preferences.py": both_sides("preference.decide", "preference.mark"),
     "cli/test_reset.py": both_sides("run.discard"),
+    "cli/test_fork.py": both_sides("run.fork", "effect.refs.keep"),
     "cli/test_rewind.py": both_sides("run.rewind", "rewind.finish", "effect.worktree.rewind")
     | {"worktree.rewind.saved", "worktree.rewind.moved"},
     "cli/test_resume_choice.py": both_sides("resume.choice"),

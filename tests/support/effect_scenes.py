@@ -16,6 +16,7 @@ from holdfast.git.effects import (
     CommitSeeds,
     DeleteBranch,
     DropRefs,
+    KeepSnapshots,
     OpenPullRequest,
     Push,
     RestoreBranch,
@@ -171,6 +172,11 @@ async def _rewind(workspace: Workspace) -> object:
     return await workspace.effects.perform(RewindWorktree(task="T-1", tip=back_to, commit=oid), task="T-1")
 
 
+async def _keep_snapshots(workspace: Workspace) -> object:
+    refs = await workspace.repository.refs(workspace.place("T-1").snapshot_refs)
+    return await workspace.effects.perform(KeepSnapshots(refs={f"{ref}-kept": oid for ref, oid in refs.items()}))
+
+
 async def _delete_branch(workspace: Workspace) -> object:
     branch = workspace.place("T-1").branch
     at = await workspace.repository.commit_of(f"refs/heads/{branch}")
@@ -274,6 +280,7 @@ SCENES: dict[str, Scene] = {
     "snapshot.take": Scene(_work, lambda workspace: workspace.snapshot("T-1", "turn 1")),
     "snapshot.restore": Scene(_snapshot_then_more, _restore),
     "worktree.rewind": Scene(_snapshot_then_commits, _rewind),
+    "refs.keep": Scene(_snapshots, _keep_snapshots),
     "merge.into": Scene(_merged, _merge_into),
     "push": Scene(_merged, _push),
     "pull_request": Scene(_merged, _pull_request),

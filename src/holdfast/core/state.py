@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.events.conversation import FileDiff
+from holdfast.core.events.rewind import BranchPoint
 
 KILLED = "killed"  # the stop reason of a session that recorded no end
 MAX_KEPT = 1_000  # notes (the first), issues and warnings (the newest)
@@ -440,12 +441,14 @@ class Rewind(msgspec.Struct, frozen=True):
 
 
 class OpenRewind(msgspec.Struct):
-    """The last rewind, while its worktrees and branches may not be at its point yet."""
+    """The last rewind or fork, while its worktrees and branches may not be at its point yet."""
 
     at: int
     position: int
     only: str
     point: str | None = None
+    branches: list[BranchPoint] = []  # of a fork; a rewind finds them in the state at its position
+    snapshots: dict[str, str] = {}
 
 
 class RunState(msgspec.Struct, dict=True):

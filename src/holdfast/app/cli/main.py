@@ -36,6 +36,7 @@ COMMANDS = {
     "merge": "merge a run's work into one of your branches",
     "push": "push a run's branch to a remote, never by force",
     "pr": "open a pull request for a run, once",
+    "fork": "create a run with the past of another, up to a point",
     "rewind": "take a run back to an earlier point: conversation, files and plan",
     "archive": "delete a run's worktrees and branches, keep its log",
     "reset": "delete a run: its worktrees, branches and folder",
@@ -54,7 +55,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "work": ("run", "resume", "plan", "adopt", "watch", "demo"),
+    "work": ("run", "resume", "plan", "adopt", "fork", "watch", "demo"),
     "attend": ("attach", "chat", "send", "accept", "approve", "deny", "stop", "wait"),
     "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
     "publish": ("merge", "push", "pr"),

@@ -337,6 +337,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.RunMoved: lambda e: f"the repository moved to {e.repo}",
     session.RunArchived: lambda _: "archived",
     rewind.RunRewound: _rewind,
+    rewind.RunForked: lambda e: f"forked from {e.parent} at {e.point or e.position}",
     rewind.RewindFinished: lambda _: "worktrees and branches are at that point",
     plan.PlanCreated: _plan,
     phase.PhaseStarted: lambda e: _with_detail(f"phase started{f', round {e.round}' if e.round > 1 else ''}", e.reason),

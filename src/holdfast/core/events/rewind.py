@@ -1,7 +1,9 @@
-"""A run goes back to an earlier point of its log; the log itself stays as it is."""
+"""A run goes back to an earlier point of its log, or begins with the past of another. No log is ever cut."""
 
 from enum import StrEnum
 from typing import ClassVar
+
+import msgspec
 
 from holdfast.core.events.base import Event
 
@@ -39,4 +41,30 @@ class RewindFinished(Event, frozen=True, kw_only=True):
     salvaged: list[str] = []
 
 
-FAMILY = (RunRewound, RewindFinished)
+class BranchPoint(msgspec.Struct, frozen=True):
+    """Where a branch and its worktree were: `tip`, and the files of the snapshot or commit `commit`."""
+
+    branch: str
+    base: str
+    tip: str
+    commit: str
+    task: str | None = None
+
+
+class RunForked(Event, frozen=True, kw_only=True):
+    """The run begins with the past of `parent` up to `position`, where the link of its log was `chain`.
+
+    The events before this one, in the same append, are that past under the run's own names. `branches` is where its
+    branches begin; `snapshots` are refs of the past's snapshots, so that nothing of the parent is needed any more.
+    """
+
+    type: ClassVar[str] = "run.forked"
+    parent: str
+    position: int
+    chain: str | None = None
+    point: str | None = None
+    branches: list[BranchPoint] = []
+    snapshots: dict[str, str] = {}
+
+
+FAMILY = (RunRewound, RewindFinished, RunForked)

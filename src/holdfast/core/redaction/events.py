@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.events import Event
 from holdfast.core.events.chat import MessageDeleted, MessageEdited, RuleAdded, RuleRevoked
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.events.rewind import RunForked
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 
 _IDENTIFYING = frozenset(
@@ -69,6 +70,7 @@ _ALSO_IDENTIFYING: Mapping[type[Event], frozenset[str]] = {
     MessageDeleted: frozenset({"message"}),
     RuleAdded: frozenset({"rule", "command"}),
     RuleRevoked: frozenset({"rule"}),
+    RunForked: frozenset({"parent", "chain", "branches", "snapshots"}),
 }
 _NESTED_IDENTIFYING = _IDENTIFYING | {"blocked_by", "id", "task_ids"}  # in lists and tables
 _STRUCTURE = frozenset(

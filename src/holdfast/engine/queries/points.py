@@ -15,7 +15,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import MessageRecorded, ToolCalled, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended
-from holdfast.core.events.rewind import RunRewound
+from holdfast.core.events.rewind import RunForked, RunRewound
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.log import chain
 from holdfast.core.log.codec import CODEC, DECODE_ERRORS, InvalidEventData, Line, parse
@@ -34,7 +34,7 @@ _TYPES = frozenset(
     kind.type
     for kind in (
         *(Checkpoint, MessageRecorded, ToolCalled, TurnEnded, TurnInterrupted, TurnStarted),
-        *(EffectDidNotHappen, EffectHappened, EffectIntended, RunRewound, SessionEnd),
+        *(EffectDidNotHappen, EffectHappened, EffectIntended, RunForked, RunRewound, SessionEnd),
     )
 )
 _TURN = re.compile(r"turn-(?P<number>\d{1,9})(?:-(?P<conversation>[0-9a-f]+)-(?P<turn>[0-9a-f]+))?")
@@ -220,6 +220,9 @@ class _PointScan:
             case Checkpoint() if event.label != "run-start" and not self._open:
                 ready = self._release(None)
                 self._waiting.append(Point(seen.end, event.label, "checkpoint", seen.line.ts, event.plan_step))
+            case RunForked() if self._planned is not None:
+                ready = [*self._release(None), self._planned._replace(name="fork")]
+                self._planned = None
             case SessionEnd() if not self._open:
                 self._planned = Point(seen.end, _START, _START, seen.line.ts)
         return ready
@@ -251,22 +254,23 @@ class _PointScan:
 
 async def _events_back(log: Log, *, until: Position = 0) -> AsyncIterator[_Seen]:
     """Yield the events that matter here, from the end of the log to a position."""
-    append_end: Position | None = None
+    append_end, imported = 0, False
     async for batch in log.read_backwards():
         end = batch.end
         for raw in reversed(batch.data.split(b"\n")[:-1]):
             start = end - len(raw) - 1
             if start < until:
                 return
-            if append_end is None or not chain.has_more_to_come(raw[-chain.TAIL_BYTES :]):
-                append_end = end
-            end = start
-            line = parse(raw) if _type_of(raw) in _TYPES else None
+            kind = _type_of(raw)
+            if not append_end or not chain.has_more_to_come(raw[-chain.TAIL_BYTES :]):
+                append_end, imported = end, kind == RunForked.type  # a whole past was imported in one append
+            until_here, end = end if imported else append_end, start
+            line = parse(raw) if kind in _TYPES else None
             if isinstance(line, Line):
                 with suppress(InvalidEventData):
                     event = CODEC.event(line)
                     if event is not None:
-                        yield _Seen(event, line, start, append_end)
+                        yield _Seen(event, line, start, until_here)
         if batch.start <= until:
             return
 

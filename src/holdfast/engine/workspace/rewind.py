@@ -4,13 +4,12 @@ The rewind is in the log first. A session that finds one whose files did not fol
 """
 
 import os
-from typing import NamedTuple
 
-from holdfast.core.events.rewind import RewindAxis, RewindFinished
+from holdfast.core.events.rewind import BranchPoint, RewindAxis, RewindFinished
 from holdfast.core.state import Branch, BranchStatus, RunState
 from holdfast.core.work.names import SALVAGE_REFS, worktree_names, worktree_names_at
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.effects import DeleteBranch, RemoveWorktree, RestoreBranch, RewindWorktree
+from holdfast.git.effects import DeleteBranch, KeepSnapshots, RemoveWorktree, RestoreBranch, RewindWorktree
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import snapshot_head
 from holdfast.leaf.errors import Denied
@@ -19,26 +18,16 @@ from holdfast.leaf.failpoints import failpoint_pair
 _FAILPOINT = failpoint_pair("rewind.finish")
 
 
-class BranchTarget(NamedTuple):
-    """Where a branch and its worktree were: `tip`, and the files of the snapshot or commit `commit`."""
-
-    task: str | None
-    branch: str
-    base: str
-    tip: str
-    commit: str
-
-
-async def branch_targets(repository: Repository, run_id: str, then: RunState) -> list[BranchTarget]:
+async def branch_targets(repository: Repository, run_id: str, then: RunState) -> list[BranchPoint]:
     """Return where the branches of a run were at a point; raises `Denied` when git does not have that any more."""
-    found: list[BranchTarget] = []
+    found: list[BranchPoint] = []
     for name, branch in then.branches.items():
         if branch.status is BranchStatus.DELETED or branch.base is None:
             continue
         if branch.task is None and name != worktree_names(run_id).branch:
             continue  # of an agent
         tip = await _tip_at(repository, branch, name)
-        found.append(BranchTarget(branch.task, name, branch.base, tip, branch.unsaved or tip))
+        found.append(BranchPoint(name, branch.base, tip, branch.unsaved or tip, branch.task))
     return found
 
 
@@ -65,8 +54,12 @@ async def finish_rewind(workspace: Workspace) -> list[str]:
         return []
     salvaged: list[str] = []
     if rewinding.only != RewindAxis.CONVERSATION:
-        then = await run.state_at(rewinding.position)
-        targets = await branch_targets(workspace.repository, workspace.run_id, then)
+        targets = rewinding.branches
+        if not targets:
+            then = await run.state_at(rewinding.position)
+            targets = await branch_targets(workspace.repository, workspace.run_id, then)
+        if rewinding.snapshots:
+            await workspace.effects.perform(KeepSnapshots(refs=rewinding.snapshots))
         salvaged += await _delete_others(workspace, {target.branch for target in targets})
         for target in targets:
             salvaged += await _rewind_branch(workspace, target)
@@ -76,7 +69,7 @@ async def finish_rewind(workspace: Workspace) -> list[str]:
     return salvaged
 
 
-async def _rewind_branch(workspace: Workspace, target: BranchTarget) -> list[str]:
+async def _rewind_branch(workspace: Workspace, target: BranchPoint) -> list[str]:
     task, effects = target.task, workspace.effects
     if await workspace.repository.commit_of(f"refs/heads/{target.branch}") is None:
         await effects.perform(RestoreBranch(task=task, base=target.base, commit=target.tip), task=task)

@@ -5,7 +5,7 @@ from holdfast.git.effects.branches import DeleteBranch, DropRefs, RestoreBranch,
 from holdfast.git.effects.commits import CommitPlaceholder, CommitSeeds, CommitTask, UnwindPlaceholder
 from holdfast.git.effects.merges import MergeInto, MergeTask, ReproduceConflicts
 from holdfast.git.effects.publishing import OpenPullRequest, Push
-from holdfast.git.effects.rewind import RewindWorktree
+from holdfast.git.effects.rewind import KeepSnapshots, RewindWorktree
 from holdfast.git.effects.snapshots import CHECKED_SNAPSHOT, CaptureTree, RestoreSnapshot, TakeSnapshot
 from holdfast.git.effects.worktrees import (
     REMOVED_SUFFIX,
@@ -29,6 +29,7 @@ __all__ = [
     "DropRefs",
     "EffectSite",
     "GitEffect",
+    "KeepSnapshots",
     "LinkWorktree",
     "MakeWorktree",
     "MergeInto",
@@ -69,6 +70,7 @@ EFFECTS: dict[str, type[GitEffect]] = {
         CaptureTree,
         RestoreSnapshot,
         RewindWorktree,
+        KeepSnapshots,
         MergeInto,
         Push,
         OpenPullRequest,

@@ -1,9 +1,11 @@
-"""The effect that sets a worktree and its branch back to an earlier point."""
+"""Effects of rewinds and forks: set a worktree and its branch back, and keep snapshots of another run."""
 
 from typing import ClassVar
 
+from holdfast.core.work.names import SNAPSHOT_REFS
 from holdfast.git.effects.base import (
     EffectSite,
+    GitEffect,
     ProbeResult,
     Result,
     WorktreeEffect,
@@ -74,3 +76,23 @@ class RewindWorktree(WorktreeEffect, frozen=True, kw_only=True):
         if not head.is_on_own_branch or head.own_tip != self.tip:
             return False
         return merge_head(worktree.must_be_ours()) is None and await is_restored(worktree, self.commit)
+
+
+class KeepSnapshots(GitEffect, frozen=True, kw_only=True):
+    """Keep commits of another run under refs of this one. Commits that git does not have any more are left out."""
+
+    kind: ClassVar[str] = "refs.keep"
+    refs: dict[str, str]
+
+    async def perform(self, site: EffectSite) -> Result:
+        for ref, commit in await self._missing(site):
+            await site.repository.set_ref(ref, commit)
+        return {}
+
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        return did_not_happen() if await self._missing(site) else happened()
+
+    async def _missing(self, site: EffectSite) -> list[tuple[str, str]]:
+        there = await site.repository.refs(f"{SNAPSHOT_REFS}{site.run_id}/")
+        left = [(ref, commit) for ref, commit in self.refs.items() if there.get(ref) != commit]
+        return [(ref, commit) for ref, commit in left if await site.repository.commit_of(commit) is not None]

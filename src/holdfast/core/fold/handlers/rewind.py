@@ -1,6 +1,6 @@
 """Handlers of rewinds. `Fold` replaces the state itself when events are abandoned: see `core.rewind`."""
 
-from holdfast.core.events.rewind import RewindAxis, RewindFinished, RunRewound
+from holdfast.core.events.rewind import RewindAxis, RewindFinished, RunForked, RunRewound
 from holdfast.core.fold.handlers.base import on
 from holdfast.core.log.codec import Line
 from holdfast.core.rewind import FILES_BEHIND_NOTICE
@@ -16,6 +16,11 @@ def _files_rewound(state: RunState, _: Line, event: RunRewound) -> None:
     for conversation in state.conversations.values():
         if conversation.turns and conversation.started:
             conversation.rewound = FILES_BEHIND_NOTICE.format(point=event.point or "earlier")
+
+
+@on(RunForked)
+def _run_forked(state: RunState, _: Line, event: RunForked) -> None:
+    state.rewinding = OpenRewind(0, 0, RewindAxis.BOTH, event.point, event.branches, event.snapshots)
 
 
 @on(RewindFinished)

@@ -1,0 +1,99 @@
+"""`holdfast fork`: a new run with the same past, which shares nothing that can change."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import failpoint_environment
+from tests.cli.test_rewind import files, three_turns, told
+from tests.cli.test_run_chat import conversation, say
+from tests.support.cli_stage import Stage
+from tests.support.crash_suite.warm_programs import KILLED
+
+
+def fork(stage: Stage, run: str, *options: str) -> str:
+    return str(stage.holdfast("fork", run, *options, "--json").object["run"])
+
+
+def state(stage: Stage, run: str) -> dict[str, object]:
+    found = stage.holdfast("show", run, "--json").object["state"]
+    for checkpoint in found["checkpoints"]:
+        del checkpoint["sid"], checkpoint["ts"]
+    return {name: found[name] for name in ("tasks", "plan", "messages", "learnings", "checkpoints", "issues")}
+
+
+def test_fork_has_the_files_and_the_conversation_of_the_point(stage: Stage) -> None:
+    run = three_turns(stage)
+    other = fork(stage, run, "--at", "turn-1", "--name", "second")
+    assert other.startswith("second-")
+    assert files(stage, other) == {"hello.txt": "hello\n"}
+    assert files(stage, run) == {"hello.txt": "HELLO\n", "bye.txt": "bye\n"}
+    assert conversation(stage, other)["turns"] == 1
+    (forked,) = stage.data(other, "run.forked")
+    assert (forked["parent"], len(forked["chain"])) == (run, 32)
+    assert stage.holdfast("show", other, "--json").object["state"]["budget"]["dollars"] is None
+    say(stage, other, "the farewell, please")
+    assert "write the greeting" in told(stage, other)
+    assert "capitals" not in told(stage, other)
+    assert files(stage, other) == {"hello.txt": "hello\n", "bye.txt": "bye\n"}
+    assert conversation(stage, run)["turns"] == 3
+    stage.holdfast("verify", other)
+    stage.holdfast("verify", run)
+
+
+def test_parent_can_be_reset_without_harm(stage: Stage) -> None:
+    run = three_turns(stage)
+    other = fork(stage, run)
+    stage.holdfast("reset", run, "-y")
+    stage.project.git("reflog", "expire", "--expire=now", "--all")
+    stage.project.git("gc", "--quiet", "--prune=now")
+    assert files(stage, other) == {"hello.txt": "HELLO\n", "bye.txt": "bye\n"}
+    points = stage.holdfast("show", other, "--points", "--json").objects
+    assert ["-".join(point["name"].split("-")[:2]) for point in points] == ["fork", "turn-3", "turn-2", "turn-1"]
+    stage.holdfast("rewind", other, "--to", "turn-1", "-y")
+    assert files(stage, other) == {"hello.txt": "hello\n"}
+    stage.holdfast("accept", other)
+    stage.holdfast("wait", other)
+    assert stage.file(other, "hello.txt") == "hello"
+    stage.holdfast("verify", other)
+
+
+def test_two_forks_at_one_point_are_equal(stage: Stage) -> None:
+    run = three_turns(stage)
+    first, second = (fork(stage, run, "--at", "-1") for _ in range(2))
+    told_of_each = [json.dumps(state(stage, each)).replace(each, "RUN") for each in (first, second)]
+    assert told_of_each[0] == told_of_each[1]
+    assert files(stage, first) == files(stage, second) == {"hello.txt": "HELLO\n"}
+
+
+POINTS = (
+    *(f"run.fork.{side}:1" for side in ("before", "after")),
+    *(
+        f"effect.{kind}.{side}:1"
+        for kind in ("refs.keep", "branch.restore", "worktree.make")
+        for side in ("before", "after")
+    ),
+)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_fork_is_whole_or_no_run(stage: Stage, point: str) -> None:
+    run = three_turns(stage)
+    before = set(runs(stage))
+    environment = failpoint_environment(stage.folder, point)
+    stage.holdfast("fork", run, "--at", "turn-1", env=environment, code=KILLED, cold=True)
+    (other,) = set(runs(stage)) - before
+    if point == "run.fork.before:1":
+        assert "nothing to continue" in stage.holdfast("resume", other, code=4).err
+        stage.holdfast("reset", other, "-y")
+    else:
+        say(stage, other, "the farewell, please")
+        assert files(stage, other) == {"hello.txt": "hello\n", "bye.txt": "bye\n"}
+        assert conversation(stage, other)["turns"] == 2
+        stage.holdfast("verify", other)
+    assert files(stage, run) == {"hello.txt": "HELLO\n", "bye.txt": "bye\n"}
+
+
+def runs(stage: Stage) -> list[str]:
+    return [path.name for path in Path(stage.home, "runs").iterdir()]
