@@ -69,11 +69,8 @@ def test_two_forks_at_one_point_are_equal(stage: Stage) -> None:
 
 POINTS = (
     *(f"run.fork.{side}:1" for side in ("before", "after")),
-    *(
-        f"effect.{kind}.{side}:1"
-        for kind in ("refs.keep", "branch.restore", "worktree.make")
-        for side in ("before", "after")
-    ),
+    *(f"effect.refs.keep.{side}:1" for side in ("before", "after")),
+    *("effect.branch.restore.after:1", "effect.worktree.make.after:1"),
 )
 
 

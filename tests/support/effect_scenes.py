@@ -174,7 +174,9 @@ async def _rewind(workspace: Workspace) -> object:
 
 async def _keep_snapshots(workspace: Workspace) -> object:
     refs = await workspace.repository.refs(workspace.place("T-1").snapshot_refs)
-    return await workspace.effects.perform(KeepSnapshots(refs={f"{ref}-kept": oid for ref, oid in refs.items()}))
+    return await workspace.effects.perform(
+        KeepSnapshots(refs={f"{ref}-kept": oid for ref, oid in refs.items() if "kept" not in ref})
+    )
 
 
 async def _delete_branch(workspace: Workspace) -> object:

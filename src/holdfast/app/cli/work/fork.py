@@ -13,8 +13,7 @@ from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast fork auth-system                              from its newest point
-  holdfast fork auth-system --at turn-3 --name second    from where turn 3 ended
-  holdfast resume second                                 continue the fork"""
+  holdfast fork auth-system --at turn-3 --name second    from where turn 3 ended"""
 
 
 def run(arguments: list[str]) -> int:
