@@ -17,7 +17,7 @@ from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, o
 from holdfast.git.commit import HookRefused, UnresolvedConflicts
 from holdfast.git.effects import ProbeOutcome
 from holdfast.git.process import GitFailed
-from holdfast.leaf.errors import Denied
+from holdfast.leaf.errors import BadInput, Denied
 from tests.support.run_files import content, put_content
 from tests.support.wait import until
 
@@ -193,14 +193,35 @@ async def test_what_comes_into_the_tree_during_a_merge_that_fails_is_saved(home:
 
 async def test_git_that_cannot_tell_is_not_git_that_says_no(home: str, repo: str) -> None:
     run_id = await create_run(Home(home), NewRun("go", repo))
-    config = os.path.join(repo, ".git", "config")
+    common_dir = os.path.join(repo, ".git")
+    config = os.path.join(common_dir, "config")
     before = content(config)
+    git(repo, "pack-refs", "--all")
+    packed_refs = os.path.join(common_dir, "packed-refs")
+    packed = content(packed_refs)
+    nothing = "refs/heads/nothing"
     async with open_workspace(Home(home), run_id, "run") as w:
         put_content(config, before + b"[broken\n")
         with pytest.raises(GitFailed, match="bad config"):
-            await w.repository.commit_of("refs/heads/nothing")
+            await w.repository.commit_of("nothing")  # only git resolves a name that is not a full ref
         put_content(config, before)
-        assert await w.repository.commit_of("refs/heads/nothing") is None
+
+        put_content(packed_refs, packed[:-5])
+        with pytest.raises(GitFailed, match="packed-refs"):
+            await w.repository.commit_of(nothing)
+        put_content(packed_refs, packed)
+
+        os.rename(common_dir, f"{common_dir}.away")
+        with pytest.raises(BadInput, match="does not exist"):
+            await w.repository.commit_of(nothing)
+        os.mkdir(common_dir)  # as where a disk is not mounted
+        with pytest.raises(GitFailed, match="not a git repository"):
+            await w.repository.commit_of(nothing)
+        with pytest.raises(GitFailed, match="not a git repository"):
+            await w.repository.refs("refs/holdfast/salvage/")
+        os.rmdir(common_dir)
+        os.rename(f"{common_dir}.away", common_dir)
+        assert await w.repository.commit_of(nothing) is None
 
 
 async def test_commits_of_others_stay_theirs(home: str, repo: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +139,15 @@ async def test_replaced_shallow_and_packed_commits_are_left_to_git(
     repository = Repository(common_dir)
     assert await repository.commit_of(REF) == oid
     assert await repository.tree_of(oid) == git(repo.path, "rev-parse", f"{oid}^{{tree}}")
+
+
+def test_missing_repository_is_left_to_git(tmp_path: Path) -> None:
+    """As on a disk that is not mounted: its refs are unknown, not absent."""
+    for folder in (os.fspath(tmp_path), os.path.join(tmp_path, "gone")):
+        with pytest.raises(AskGit):
+            read_ref(folder, REF)
+        assert not has_no_refs(folder, "refs/none/")
+        assert has_checkout(folder, "none")
 
 
 def test_reftable_is_left_to_git(common_dir: str) -> None:

@@ -47,7 +47,10 @@ def read_ref(common_dir: str, name: str) -> str | None:
         raise AskGit
     loose = _read_plain_file(os.path.join(common_dir, name))
     if loose is None:  # git too reads the packed refs last: a ref moves there before its file is deleted
-        return _read_packed(common_dir, name)
+        packed = _read_packed(common_dir, name)
+        if packed is None and not _is_repository(common_dir):
+            raise AskGit
+        return packed
     if _PLAIN_REF.fullmatch(loose) is None:
         raise AskGit
     return loose[:-1].decode()
@@ -66,9 +69,10 @@ def has_no_refs(common_dir: str, pattern: str) -> bool:
             return False
         names = []
     try:
-        return not any(name.startswith(start) for name in names) and f" {literal}".encode() not in _packed(common_dir)
+        is_packed = f" {literal}".encode() in _packed(common_dir)
     except AskGit:
         return False
+    return not is_packed and not any(name.startswith(start) for name in names) and _is_repository(common_dir)
 
 
 def read_head(git_dir: str) -> str:
@@ -115,7 +119,7 @@ def may_have_gitlinks(git_dir: str) -> bool:
 
 def has_checkout(common_dir: str, branch: str) -> bool:
     """False when certainly no HEAD of the repository names the branch, and git keeps none elsewhere."""
-    if _has_reftables(common_dir):
+    if _has_reftables(common_dir) or not _is_repository(common_dir):
         return True
     named, plain = f"ref: refs/heads/{branch}\n".encode(), _BRANCH_HEAD.encode()
     folder = os.path.join(common_dir, "worktrees")
@@ -141,6 +145,11 @@ def _read_start(path: str) -> bytes:
         return os.read(fd, _MAX_HEAD_BYTES)
     finally:
         os.close(fd)
+
+
+def _is_repository(common_dir: str) -> bool:
+    """False when the repository itself is missing, as on a disk that is not mounted: then no ref is known to be."""
+    return os.path.lexists(os.path.join(common_dir, "HEAD"))
 
 
 def _has_reftables(common_dir: str) -> bool:
