@@ -1,7 +1,7 @@
 """Runs one user command: input as JSON, bounded in time, and found again after a crash.
 
 A call is not an effect with an intent and a probe, because nothing can tell whether a user's command was run. So a
-crash never causes a second call; docs/running.md says what that means for each hook.
+crash never causes a second call; docs/hooks.md says what that means for each hook.
 """
 
 import asyncio
