@@ -301,3 +301,39 @@ def test_killed_adopt_leaves_a_whole_run_or_nothing(adopter: Adopter, tmp_path: 
     left = [line for line in foreign.git(repo, "for-each-ref").splitlines() if not any(run in line for run in runs)]
     assert left == refs.splitlines()
     assert not (Path(adopter.stage.home) / "adopting").exists()
+
+
+def test_analyze_says_which_tool_wrote_it(adopter: Adopter, tmp_path: Path) -> None:
+    session, _ = foreign.tilth(tmp_path, "e1")
+    shown = adopter("analyze", str(session)).out
+    assert "A session of Tilth" in shown
+    assert "retry T-001" in shown
+    assert f"Next: holdfast adopt {session}" in shown
+    review, _ = foreign.agentmux(tmp_path, "a")
+    assert adopter("analyze", str(review), "--json").object["next_step"].startswith("the review passed")
+
+
+def test_exported_protocol_log_is_adopted_again(adopter: Adopter) -> None:
+    repo = protocol_repo(adopter)
+    log = foreign.protocol_log(repo, foreign.CHECKPOINT, *foreign.TASK_2)
+    found = adopter.adopt(log, "--agent", adopter.stage.book())
+    exported = Path(adopter.stage.folder) / "auth" / "events.jsonl"
+    exported.parent.mkdir()
+    adopter("export", found["run"], "--as", "resume-protocol", "-o", str(exported))
+    lines = [json.loads(line) for line in exported.read_text().splitlines()]
+    assert [line["seq"] for line in lines] == list(range(len(lines)))
+    assert {line["sid"] for line in lines} == {lines[0]["sid"]}
+    assert lines[0]["data"]["command"] == "implement"
+    assert "session.end" not in {line["type"] for line in lines}
+    analysis = adopter("analyze", str(exported), "--json").object
+    assert analysis["decision"]["case"] == "auto"
+    again = adopter.adopt(exported, "--repo", str(repo), "--agent", adopter.stage.book())
+    assert again["tasks"] == {"1": "complete", "2": "in_progress"}
+
+
+def test_exported_finished_run_has_an_end(adopter: Adopter, tmp_path: Path) -> None:
+    session, repo = foreign.tilth(tmp_path, "e0")
+    found = adopter.adopt(session, "--repo", str(repo), "--agent", adopter.stage.book())
+    lines = adopter("export", found["run"], "--as", "resume-protocol", "-o", "-").objects
+    assert lines[-1]["type"] == "session.end"
+    assert [line["data"]["taskId"] for line in lines if line["type"] == "task.completed"] == ["T-001", "T-002"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import sys
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,8 @@ from holdfast.app.text.screen import printable
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.state import Issue
+from holdfast.engine.commands.adopt.base import TOOL_NAMES, ForeignSession
+from holdfast.engine.commands.adopt.find import foreign_session_at
 from holdfast.engine.home import LOG, Home
 from holdfast.engine.queries.logs import analyze_log, folders_without_log, interrupted_first, logs_under, view_run
 from holdfast.leaf.errors import EXIT_OK, BadInput, NoSuchRun
@@ -32,11 +35,16 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "analyze",
         "Explain what an interrupted session left behind, and how to continue: without a decision, or with which\n"
-        "choices. Reads any log in the Resume Protocol's format. Changes nothing.",
+        "choices. Reads any log in the Resume Protocol's format, and says of sessions of other tools what\n"
+        "`holdfast adopt` would make of them. Changes nothing.",
         _EXAMPLES,
     )
     parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress folder, or a run")
     options = parser.parse_args(arguments)
+    session = foreign_session_at(options.path)
+    if session is not None:
+        print(json.dumps(_session_as_json(session)) if options.json else "\n".join(_session_as_text(session)))
+        return EXIT_OK
     errors: list[str] = []
     for number, log in enumerate(asyncio.run(interrupted_first(logs_of(options.path)))):
         try:
@@ -53,6 +61,25 @@ def run(arguments: list[str]) -> int:
     if errors:
         raise BadInput("; ".join(errors))
     return EXIT_OK
+
+
+def _session_as_json(session: ForeignSession) -> dict[str, Any]:
+    facts = {"tool": session.tool, "session": session.id, "state": session.state, "goal": session.goal}
+    tasks = {task.id: session.task_states.get(task.id, "pending") for task in session.tasks.tasks}
+    states = {"tasks": tasks or session.task_states, "next_step": session.next_step, "findings": session.findings}
+    return {**facts, **states, "path": session.path, "next_command": _adopt_command(session)}
+
+
+def _session_as_text(session: ForeignSession) -> list[str]:
+    lines = [f"A session of {TOOL_NAMES[session.tool]}: {session.id} ({session.state})", f"  goal: {session.goal}"]
+    lines += [f"  {task}: {state}" for task, state in session.task_states.items()]
+    lines += [f"  {finding}" for finding in session.findings]
+    lines += [f"Adopted and resumed, it will {session.next_step}.", "", f"Next: {_adopt_command(session)}"]
+    return [printable(line) for line in lines]
+
+
+def _adopt_command(session: ForeignSession) -> str:
+    return f"holdfast adopt {shlex.quote(session.path)}"
 
 
 def _next_command(log: str, analysis: Analysis) -> str | None:

@@ -73,6 +73,12 @@ def find_session(target: str, repo: str) -> FoundSession:
     return matches[0]
 
 
+def foreign_session_at(path: str) -> ForeignSession | None:
+    """Return the session at a path, of a tool with a format of its own; the Resume Protocol's logs are like ours."""
+    found = detect(path) if os.path.exists(path) else None
+    return read_session(found) if found is not None and found.tool is not Tool.RESUME_PROTOCOL else None
+
+
 def _fits(found: FoundSession, name: str) -> bool:
     path = os.path.dirname(found.path) if os.path.basename(found.path) == _LOG else found.path
     stem = os.path.splitext(os.path.basename(path))[0]
