@@ -163,7 +163,7 @@ def test_ls_tells_what_is_installed_and_how_to_install_the_rest(holdfast: Progra
     assert "installed" in goose
     assert goose.endswith("not probed")
     (claude,) = [number for number, line in enumerate(lines) if line.startswith("claude")]
-    assert "installed" not in lines[claude]
+    assert "missing" in lines[claude]
     assert lines[claude + 1].strip().startswith("npm install -g @agentclientprotocol/claude-agent-acp")
 
 

@@ -129,6 +129,12 @@ def test_whoever_sets_columns_has_the_help_laid_out_anew(holdfast: Program) -> N
     assert narrow.out.partition("\nexamples:")[2] == wide.out.partition("\nexamples:")[2]
 
 
+def test_help_fits_on_a_terminal_of_80_columns(holdfast: Program) -> None:
+    assert max(map(len, holdfast("--help", env={"HOLDFAST_HOME": "/home/me/holdfast"}).lines)) <= 80
+    description = holdfast("merge", "--help", env={"COLUMNS": "80"}).out.partition("\npositional")[0]
+    assert max(map(len, description.splitlines())) <= 80
+
+
 def test_help_fits_on_a_terminal_of_120_columns(holdfast: Program) -> None:
     for arguments in (("--help",), *((command, "--help") for command in ("logs", "analyze"))):
         assert max(map(len, holdfast(*arguments, env={"HOLDFAST_HOME": "/home/me/holdfast"}).lines)) <= 120

@@ -24,6 +24,21 @@ def utf8_text(text: str) -> str:
     return text
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Fills the paragraphs of a description that is too wide for the terminal; keeps examples and indented lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(self._fill_paragraph(paragraph, width, indent) for paragraph in paragraphs)
+
+    def _fill_paragraph(self, text: str, width: int, indent: str) -> str:
+        lines = text.splitlines()
+        is_prose = not any(line.startswith(" ") for line in lines)
+        if is_prose and any(len(line) > width for line in lines):
+            return super(argparse.RawDescriptionHelpFormatter, self)._fill_text(text, width, indent)
+        return super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser with `examples` at the end of its help, and `--json`."""
 
@@ -32,7 +47,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"holdfast {command}",
             description=description,
             epilog=f"examples:\n{examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
         self.add_argument("--json", action="store_true", help="print one JSON object per line, for scripts")

@@ -31,7 +31,7 @@ COMMANDS = {
     "attach": "watch a run live; Ctrl-C detaches, the run continues",
     "export": "export a run as one HTML file",
     "analyze": "explain an interrupted log, and how to resume it",
-    "verify": "prove that a log is intact: chain, order, no torn or duplicate line",
+    "verify": "prove that a log is intact: its chain, its order, each line",
     "diff": "show what a run, or one of its tasks, changed",
     "merge": "merge a run's work into one of your branches",
     "push": "push a run's branch to a remote, never by force",
@@ -67,16 +67,18 @@ GROUPS = {
 _HELP = """\
 holdfast runs coding agents on a git repository and survives every crash.
 
-usage: holdfast COMMAND [options]      (holdfast COMMAND --help explains a command)
+usage: holdfast COMMAND [options]   (holdfast COMMAND --help explains a command)
 
 commands:
 {commands}
 
 RUN is an id, the start of an id, or a slug. Every command takes --json.
-Data goes to stdout, everything else to stderr. HOLDFAST_HOME is the folder of all runs ({home}).
+Data goes to stdout, everything else to stderr.
+HOLDFAST_HOME is the folder of all runs ({home}).
 
-exit codes: 0 ok · 1 the work failed · 2 invalid usage or input · 3 timed out · 4 no such run, nothing to do
-            5 owned by a live process, or denied · 6 a decision is needed · 130 interrupted
+exit codes: 0 ok · 1 the work failed · 2 invalid usage or input · 3 timed out
+            4 no such run, nothing to do · 5 owned by a live process, or denied
+            6 a decision is needed · 130 interrupted
 """
 
 HELP_WIDTH = 100  # columns of the help files

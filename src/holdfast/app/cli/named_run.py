@@ -28,7 +28,9 @@ def find_run(home: Home, name: str | None, *status: str) -> str:
     found = next(matches, None)
     if found is None:
         kind = " or ".join(status_text(wanted) for wanted in status)
-        raise NothingToDo(f"this repository has no run{f' that is {kind}' if kind else ''}; name one of: holdfast ls")
+        raise NothingToDo(
+            f"this repository has no run{f' that is {kind}' if kind else ''}; list all runs with: holdfast ls"
+        )
     goal = printable(" ".join((found.summary.goal or "").split()))
     sys.stderr.write(f"using {found.id} ({status_text(found.status)}){f': {goal}' if goal else ''}\n")
     return found.id

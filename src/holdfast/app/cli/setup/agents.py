@@ -57,7 +57,7 @@ def _ls(agents: list[ListedAgent], *, as_json: bool) -> None:
         (
             agent.name,
             agent.title,
-            "installed" if agent.installed else "-",
+            "installed" if agent.installed else "missing",
             _login_text(agent),
             _measurement_text(agent.row) if agent.row is not None else "not probed",
         )
