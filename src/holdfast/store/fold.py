@@ -1,12 +1,12 @@
 """Folds a log into its state: starts from the newest snapshot, if there is one, and adds the lines after it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from io import BytesIO
 from typing import NamedTuple
 
 from holdfast.core.fold.fold import Fold, SupersededLines
 from holdfast.core.log import chain
-from holdfast.core.state import RunState
+from holdfast.core.state import Rewind, RunState
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import START, Head, Log, Position, Snapshot
 from holdfast.store.live_log import find_rewinds
@@ -70,7 +70,7 @@ async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozense
         return await fold_log(log, only=only)  # duplicates from before the snapshot must be found too
     targets = None
     if fold.lacks_prefix:
-        fold, targets = Fold(only_sessions=only), {rewind.to for rewind in await find_rewinds(log)}
+        fold, targets = Fold(only_sessions=only), {rewind.to for rewind in await find_rewinds(log, head.position)}
         head = await _feed(fold, log, start, targets)
     if not fold.repeated:
         return FoldedLog(fold, head, fold.state.lines - before)
@@ -100,19 +100,19 @@ async def _feed(fold: Fold, log: Log, start: Head, targets: Collection[Position]
             fold.keep_prefix(target)
             done = target - batch.start
         _feed_lines(fold, batch.data[done:])
-        position, last = batch.end, batch.data
         if fold.lacks_prefix and targets is None:
-            break
+            return Head(batch.start)  # the first rewind follows there
+        position, last = batch.end, batch.data
     if not last:
         return start
     link = chain.carried_link(last[last.rfind(b"\n", 0, -1) + 1 : -1])
     return Head(position, link if link is not None else await chain_at(log, position))
 
 
-async def fold_prefix(log: Log, position: Position) -> RunState:
-    """Return the state at an earlier position. Reads the log up to there, once."""
+async def fold_prefix(log: Log, position: Position, rewinds: Sequence[Rewind]) -> RunState:
+    """Return the state at an earlier position. Reads the log up to there, once; `rewinds` are those of the state."""
     fold = Fold()
-    targets = {rewind.to for rewind in await find_rewinds(log, position)}
+    targets = {rewind.to for rewind in rewinds if rewind.at < position}
     async for batch in log.read():
         data, done = batch.data[: max(0, position - batch.start)], 0
         for target in sorted(target for target in targets if batch.start <= target < batch.start + len(data)):

@@ -60,15 +60,13 @@ async def live_log(log: Log) -> Log:
     return LiveLog(log, rewinds) if rewinds else log
 
 
-async def find_rewinds(log: Log, end: Position = sys.maxsize) -> list[Rewind]:
-    """Return the rewinds before a position that abandon events, in the order of the log. Decodes only those."""
+async def find_rewinds(log: Log, after: Position = START) -> list[Rewind]:
+    """Return the rewinds after a position that abandon events, in the order of the log. Decodes only those."""
     found: list[Rewind] = []
-    async for batch in log.read():
+    async for batch in log.read(after):
         if _MARK in batch.data:
             found += rewinds_in(batch)
-        if batch.end >= end:
-            break
-    return [rewind for rewind in found if rewind.at < end]
+    return found
 
 
 def rewinds_in(batch: Batch) -> list[Rewind]:

@@ -103,7 +103,7 @@ class OwnedRun:
 
     async def state_at(self, position: Position) -> RunState:
         """Return the state at an earlier position of the log."""
-        return await fold_prefix(self._log, position)
+        return await fold_prefix(self._log, position, self.state.rewinds)
 
     async def has_unread(self) -> bool:
         """True when the inbox has entries that are not consumed. Consumes nothing."""

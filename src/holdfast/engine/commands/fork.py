@@ -60,7 +60,7 @@ async def fork_run(home: Home, parent: str, at: str | None = None, name: str | N
     state = (await view_run(home, parent)).state
     info, log = _info_of(parent, state), home.store.log(parent)
     point = await find_point(log, state, at) if at is not None else await _newest_point(parent, log, state)
-    then = await fold_prefix(log, point.position)
+    then = await fold_prefix(log, point.position, state.rewinds)
     if any(task.conflicts for task in then.tasks.values()):
         raise Denied(f"at {point.name}, a merge was being resolved; choose a point before or after it")
     branches = await branch_targets(repository_of(info, parent), parent, then)

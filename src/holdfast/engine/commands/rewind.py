@@ -73,7 +73,7 @@ async def plan_rewind(home: Home, run_id: str, request: RewindRequest) -> Rewind
     view = await view_run(home, run_id)
     log, state = home.store.log(run_id), view.state
     plan = await _plan(log, run_id, state, request)
-    then = await fold_prefix(log, plan.position)
+    then = await fold_prefix(log, plan.position, state.rewinds)
     _check(plan, then, state)
     if request.only == RewindAxis.CONVERSATION:
         return plan
