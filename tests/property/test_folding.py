@@ -30,6 +30,7 @@ LEAVES: dict[Any, st.SearchStrategy[Any]] = {
     float: st.sampled_from([0.0, 0.25, 1.5]),
     bool: st.booleans(),
     type(None): st.none(),
+    msgspec.UnsetType: st.just(msgspec.UNSET),
     Any: json_values,
     msgspec.Raw: json_values.map(lambda value: msgspec.Raw(msgspec.json.encode(value))),
 }
