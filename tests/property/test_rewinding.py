@@ -104,7 +104,7 @@ def test_state_after_a_rewind_is_that_of_the_prefix(before: list[Draft], abandon
     asyncio.run(compare())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(plain, plain, plain, plain)
 def test_a_snapshot_anywhere_folds_to_the_same(
     before: list[Draft], abandoned: list[Draft], after: list[Draft], last: list[Draft]
