@@ -28,9 +28,9 @@ from holdfast.core.events.conversation import (
     TurnInterrupted,
 )
 from holdfast.core.events.session import SessionStart
+from holdfast.engine.agents.context import TextSink
 from holdfast.engine.agents.conversations import ConversationContext, Conversations
 from holdfast.engine.agents.permissions import PermissionBroker
-from holdfast.engine.agents.recovery import TextSink
 from holdfast.engine.containers import end_containers
 from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run

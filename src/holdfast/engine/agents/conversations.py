@@ -17,7 +17,6 @@ from holdfast.agents.process.tree import finish_uncancelled
 from holdfast.agents.registry import find_agent
 from holdfast.core.conversation.interruption import NO_UPDATES, PendingUpdates
 from holdfast.core.conversation.states import (
-    CANCELLED,
     ENDED_STATES,
     FINISHED_TURN_REASONS,
     NO_TOOLS,
@@ -29,19 +28,16 @@ from holdfast.core.conversation.states import (
 )
 from holdfast.core.decide.actions import PromptKind
 from holdfast.core.decide.attribution import conversation_agent_name
-from holdfast.core.decide.interrupted import PROGRESS_TEXT, interruption_events
-from holdfast.core.decide.transitions import conversation_change, task_follows
+from holdfast.core.decide.interrupted import PROGRESS_TEXT
+from holdfast.core.decide.transitions import conversation_change
 from holdfast.core.events.agent import AgentCompleted
-from holdfast.core.events.agent import AgentDied as AgentGone
 from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationOpened,
     MessageRecorded,
     ModeChanged,
-    TurnEnded,
     TurnInterrupted,
     TurnStarted,
-    TurnWasEmpty,
 )
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.events.issue import WarningLogged
@@ -49,6 +45,14 @@ from holdfast.core.messages.addressing import messages_for_conversation
 from holdfast.core.messages.schema import message_text
 from holdfast.core.redaction.redaction import with_redaction_notice
 from holdfast.core.state import Conversation
+from holdfast.engine.agents.context import (
+    AGENT_ERRORS,
+    AgentUnavailable,
+    ConversationContext,
+    LiveAgent,
+    TextSink,
+    close_agent,
+)
 from holdfast.engine.agents.credentials import auth_advice
 from holdfast.engine.agents.options import MODE, set_option
 from holdfast.engine.agents.permissions import PermissionBroker
@@ -62,21 +66,13 @@ from holdfast.engine.agents.prompt import (
     TurnResult,
     composed_before,
 )
-from holdfast.engine.agents.recovery import (
-    AGENT_ERRORS,
-    AgentUnavailable,
-    ConversationContext,
-    LiveAgent,
-    Recovery,
-    TextSink,
-    close_agent,
-)
-from holdfast.engine.agents.transcript import history_of, interrupted_turn, last_reply, was_heard
+from holdfast.engine.agents.recovery import Recovery
+from holdfast.engine.agents.transcript import history_of, interrupted_turn, last_reply
+from holdfast.engine.agents.turn_records import TurnOutcome, TurnRecords
 from holdfast.leaf.errors import BadInput, Denied, StorageFailed
 from holdfast.leaf.failpoints import failpoint_pair
-from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.leaf.ids import new_sid
-from holdfast.leaf.process.identity import ProcessIdentity, boot_id
+from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.leaf.process.load import load_factor
 from holdfast.store.run import OwnedRun
 from holdfast.workflows.continuation_prompt import continue_turn, repeat_request
@@ -105,6 +101,7 @@ class Conversations:
         self._context = context
         self._permissions = permissions
         self._recovery = Recovery(run, context, permissions, text_sink)
+        self._turns = TurnRecords(run, context, permissions)
         self._live: dict[str, LiveAgent] = {}
         self._start_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -115,7 +112,7 @@ class Conversations:
         self._closing: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        await self._record_interrupted_turns()
+        await self._turns.record_earlier_interruptions()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -368,7 +365,7 @@ class Conversations:
                 ended = PromptResult("cancelled")
             else:
                 ended = await self._prompt_agent(conversation_id, live, prompt)
-            await self._sync_files()
+            await self._turns.sync_files()
             await self._run.check_inbox_writable()
         except (AgentExited, AgentSilent) as error:
             has_answered = live.agent.frames_received > frames_before
@@ -398,7 +395,8 @@ class Conversations:
             and not await self._has_reported(conversation_id, reports)
         ):
             silent, ended = False, ended._replace(reason=NO_TOOLS, detail=_WITHOUT_TOOLS)
-        await self._end_turn(conversation_id, live, turn, ended, silent=silent)
+        by = self._cancelled.get(conversation_id)
+        await self._turns.record_end(conversation_id, live, turn, TurnOutcome(ended, silent=silent, cancelled_by=by))
         if ended.reason == NO_TOOLS and self._recovery.lacks_tools(conversation_id):
             await self._detach(conversation_id, _WITHOUT_TOOLS)  # another agent may get them
         return TurnResult(turn, ended.reason, ended.detail)
@@ -413,16 +411,6 @@ class Conversations:
         _FAILPOINT.after()
         return ended
 
-    async def _sync_files(self) -> None:
-        """Sync what agents wrote before a turn counts as finished or interrupted: no later step does.
-
-        Their files are in the run's folder; their commits are in the repository, which may be on another disk.
-        """
-        info = self._run.state.run
-        await sync_existing_folders(
-            self._context.folder, *([info.repo] if info is not None and info.repo is not None else [])
-        )
-
     async def _with_history(self, conversation_id: str, text: str) -> str:
         return with_redaction_notice((await history_of(self._context.log, conversation_id)).prompt_with_history(text))
 
@@ -431,31 +419,6 @@ class Conversations:
         await self._run.consume_inbox()
         return self.state(conversation_id).reports > before
 
-    async def _end_turn(
-        self, conversation_id: str, live: LiveAgent, turn_id: str, result: PromptResult, *, silent: bool
-    ) -> None:
-        await self._permissions.withdraw(conversation_id, "the turn ended without an answer")
-        spent = live.agent.recorder.uncounted_usage(result.input_tokens, result.output_tokens)
-        turn_ended = TurnEnded(
-            conversation=conversation_id,
-            turn=turn_id,
-            stop_reason=result.reason,
-            message_id=live.agent.recorder.last_message_id,
-            by=self._cancelled.get(conversation_id) if result.reason == CANCELLED else None,
-        )
-        empty = TurnWasEmpty(
-            conversation=conversation_id,
-            turn=turn_id,
-            streak=self.state(conversation_id).empty + 1,
-            stop_reason=result.reason,
-            input_tokens=result.input_tokens,
-            output_tokens=result.output_tokens,
-        )
-        waiting = conversation_change(self._run.state, conversation_id, ConversationState.WAITING)
-        left = live.agent.recorder.final_events()
-        await live.agent.recorder.flush(*left, *spent, turn_ended, *([empty] if silent else []), *waiting)
-        live.agent.recorder.turn_id = None
-
     async def _record_interruption(
         self, conversation_id: str, live: LiveAgent, turn_id: str, reason: str, *, died: bool = False
     ) -> None:
@@ -463,7 +426,7 @@ class Conversations:
         attached = self._live.pop(conversation_id, None) is not None
         alive = await close_agent(live.stack)
         try:
-            await self._sync_files()
+            await self._turns.sync_files()
         except StorageFailed:
             await self._leave_turn_open(conversation_id, live)
             raise
@@ -471,7 +434,7 @@ class Conversations:
             *live.agent.recorder.final_events(),
             TurnInterrupted(conversation=conversation_id, turn=turn_id, reason=reason),
             *([ConversationDetached(conversation=conversation_id, reason=reason)] if attached else []),
-            *([self._death_event(conversation_id, reason)] if died else []),
+            *([self._turns.death_event(conversation_id, reason)] if died else []),
             *conversation_change(
                 self._run.state, conversation_id, ConversationState.WAITING, "the turn was interrupted"
             ),
@@ -491,23 +454,7 @@ class Conversations:
         if alive is not None:
             raise alive
 
-    async def _record_interrupted_turns(self) -> None:
-        """Record the turns and calls that were in progress when an earlier session died as interrupted."""
-        states = dict(self._run.state.conversations)
-        if any(state.turn is not None for state in states.values()):
-            await self._sync_files()
-        for name, state in states.items():
-            turn = state.turn
-            heard_prompt = turn is not None and await was_heard(self._context.log, name, turn.turn)
-            rebooted = state.boot_id not in (None, boot_id())
-            events = interruption_events(name, state, was_heard=heard_prompt, rebooted=rebooted)
-            if events:
-                await self._run.append(*events, *task_follows(self._run.state, state.task, ConversationState.WAITING))
-
     # The end
-
-    def _death_event(self, conversation_id: str, reason: str) -> AgentGone:
-        return AgentGone(name=conversation_agent_name(self.state(conversation_id)), reason=reason)
 
     async def _detach(self, conversation_id: str, reason: str, *, died: bool = False) -> None:
         """Detach its agent, and make sure that all of it is dead.
@@ -520,7 +467,7 @@ class Conversations:
             return
         alive = await close_agent(live.stack)
         detached = ConversationDetached(conversation=conversation_id, reason=reason)
-        death = [self._death_event(conversation_id, reason)] if died else []
+        death = [self._turns.death_event(conversation_id, reason)] if died else []
         await self._run.append(*live.agent.recorder.final_events(), detached, *death)
         if alive is not None:
             raise alive

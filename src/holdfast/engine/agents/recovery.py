@@ -5,10 +5,9 @@ Each strategy has a deadline. One that fails is recorded and the next is tried; 
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -19,11 +18,10 @@ from holdfast.agents.acp.driver import (
     AgentRefused,
     AgentSession,
     AgentSilent,
-    Deadlines,
     connect_agent,
 )
 from holdfast.agents.acp.messages import EnvironmentVariable, StdioMcpServer
-from holdfast.agents.acp.recorder import FLUSH_DELAY_S, EventRecorder
+from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.launch import ANY_ROLE, Launch, Runtime, TmuxSlot, choose_runtime
 from holdfast.agents.process.tree import finish_uncancelled, kill_survivors
 from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
@@ -51,6 +49,15 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.state import Conversation
 from holdfast.core.work.names import worktree_names
+from holdfast.engine.agents.context import (
+    AGENT_ERRORS,
+    AgentUnavailable,
+    ConversationContext,
+    LiveAgent,
+    NoTextSink,
+    TextSink,
+    close_agent,
+)
 from holdfast.engine.agents.credentials import auth_advice, file_size, stderr_since
 from holdfast.engine.agents.listing_file import forget_listed, is_listed
 from holdfast.engine.agents.permissions import PermissionBroker
@@ -60,35 +67,15 @@ from holdfast.engine.agents.tool_listing import wait_until_listed
 from holdfast.engine.agents.transcript import history_of
 from holdfast.engine.containers import record_engine
 from holdfast.engine.workspace.effects import FD_MARKER_FILE
-from holdfast.leaf.errors import BadInput, Denied, HoldfastError
+from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 from holdfast.leaf.process.load import load_factor
-from holdfast.store.base import Log
 from holdfast.store.run import OwnedRun
 
-AGENT_ERRORS = (AgentExited, AgentSilent, AgentRefused)
 _START_STEP = "start"  # not a strategy: starting the agent, before it can be asked for a session
 
 _FAILPOINT = failpoint_pair("agent.spawn")
-
-
-class TextSink(Protocol):
-    """Follows what agents say before it is in the log. The recorder has the open message of the conversation."""
-
-    def text_added(self, conversation_id: str, recorder: EventRecorder, text: str, /) -> None: ...
-
-    def text_taken(self, conversation_id: str, recorder: EventRecorder, speaker: str, text: str, /) -> None:
-        """This text is about to be stored."""
-        ...
-
-
-class _NoTextSink:
-    def text_added(self, *_: object) -> None:
-        pass
-
-    def text_taken(self, *_: object) -> None:
-        pass
 
 
 _NOTICES = {
@@ -100,50 +87,6 @@ _NOTICES = {
 }
 
 
-class AgentUnavailable(HoldfastError):
-    """No strategy worked, not even a new session. The conversation waits; nothing is lost.
-
-    `is_permanent` when another attempt would end the same way.
-    """
-
-    def __init__(self, message: str, *, is_permanent: bool = False) -> None:
-        super().__init__(message)
-        self.is_permanent = is_permanent
-
-
-async def _do_nothing(_: str) -> None:
-    pass
-
-
-class ConversationContext(NamedTuple):
-    """What conversations need: the run's folder, its log, how agents are started, and how permissions are decided."""
-
-    run_id: str
-    folder: str
-    log: Log
-    agents: Mapping[str, AgentDefinition] = {}
-    proven: Mapping[str, Mapping[str, bool]] = {}
-    deadlines: Deadlines = Deadlines()
-    environment: Mapping[str, str] = {}
-    tools: Callable[[str, Conversation], Sequence[str]] | None = None
-    must_report: Callable[[Conversation], bool] = lambda _: False  # whether a turn without a report has no result
-    runtimes: Mapping[str, Runtime] = {}  # by role; else the runtime of the agent's entry, else that of `ANY_ROLE`
-    on_event: Callable[[Event], None] = lambda _: None  # called with agents' events, once they are in the log
-    on_turn_start: Callable[[str], Awaitable[None]] = _do_nothing  # awaited before a conversation's prompt is sent,
-    on_turn_end: Callable[[str], Awaitable[None]] = _do_nothing  # and when its turn is over
-    text_delay_s: float = FLUSH_DELAY_S  # how long streamed text is buffered before it is stored
-    models: Mapping[str, str] = {}  # by role, if the agent is not to choose itself
-
-
-class LiveAgent(NamedTuple):
-    """A running agent and its session."""
-
-    agent: AgentConnection
-    session: str
-    stack: AsyncExitStack
-    opened: AgentSession
-
-
 class Recovery:
     """Restores the conversations of one run."""
 
@@ -153,7 +96,7 @@ class Recovery:
         self._run = run
         self._context = context
         self._permissions = permissions
-        self._text_sink = text_sink or _NoTextSink()
+        self._text_sink = text_sink or NoTextSink()
         self._report_files: dict[str, str] = {}  # the files to which confined agents report
         self._connects_late: set[str] = set()  # agents that request the tools only when they need them
 
@@ -494,15 +437,6 @@ class Recovery:
 
     def _mark(self, conversation_id: str) -> str:
         return f"{self._context.run_id}/{conversation_id}"
-
-
-async def close_agent(stack: AsyncExitStack) -> Denied | None:
-    """Return the error to raise if something of an agent cannot be killed, once the log has the rest."""
-    try:
-        await stack.aclose()
-    except Denied as error:
-        return error
-    return None
 
 
 async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, token: str, *, proven: bool) -> None:
