@@ -6,9 +6,10 @@ Every command and query takes a `Home`. Only this module names a store backend, 
 
 from __future__ import annotations
 
+import errno
 import os
 
-from holdfast.leaf.errors import BadInput, NoSuchRun
+from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed
 from holdfast.store.files.index import FileIndex
 from holdfast.store.files.layout import LOG, default_home, run_folder, runs_folder
 
@@ -88,15 +89,15 @@ class Home:
         return os.path.join(folder, "holdfast", "config.toml")
 
     def check_writable(self) -> None:
-        """Raise `BadInput` if the folder does not exist and cannot be made, or cannot be written."""
+        """Raise `BadInput` if the path is no folder and cannot become one, `StorageFailed` if it cannot be written."""
         path = self.path
         while not os.path.lexists(path) and path != os.path.dirname(path):
             path = os.path.dirname(path)
-        problem = "is not a folder" if not os.path.isdir(path) else "is not writable"
-        if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
-            raise BadInput(
-                f"runs cannot be kept in {self.path}: {path} {problem}; set HOLDFAST_HOME to a writable folder"
-            )
+        advice = "set HOLDFAST_HOME to a writable folder"
+        if not os.path.isdir(path):
+            raise BadInput(f"runs cannot be kept in {self.path}: {path} is not a folder; {advice}")
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise StorageFailed(f"runs cannot be kept in {self.path}: {path}: {os.strerror(errno.EACCES)}; {advice}")
 
     def file(self, *names: str) -> str:
         """Return the path of a file of the home itself, such as the agents' measurements."""
