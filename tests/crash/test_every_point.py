@@ -39,6 +39,9 @@ ELSEWHERE = {
     )
     | {"builtin.save.torn"},
     "agents/test_tmux_notes.py": both_sides("tmux.note"),
+    "cli/test_adopt.py": both_sides("adopt.log", "adopt.refs", "stage.note", "stage.publish"),
+    "cli/test_init.py": both_sides("config.edit"),
+    "cli/test_watch_install.py": both_sides("watch.unit"),
     "cli/test_preferences.py": both_sides("preference.decide", "preference.mark"),
     "cli/test_reset.py": both_sides("run.discard"),
     "cli/test_fork.py": both_sides("run.fork", "effect.refs.keep"),

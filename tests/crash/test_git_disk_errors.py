@@ -55,16 +55,24 @@ async def test_a_sync_that_fails_in_any_command_of_a_commit_leaves_it_undone(pre
     assert failed
 
 
-async def disturbed_over(play: Play, command: int, call: str, name: str) -> list[str]:
-    """The same, once at each such call about the file of this name."""
-    spots = watched(play, command) or ()
-    (over,) = {spot.file for spot in spots if spot.call == call and os.path.basename(spot.file) == name}
+async def disturbed_over(play: Play, call: str, name: str) -> list[str]:
+    """The same, once at each such call about the file of this name, in the first command that makes any."""
+    command, over = min(places_of(play, call, name))
     told = []
     for nth in range(1, MOST):
         told.append(await disturbed(play, command, call, "EIO", str(nth), over))
         if play.stage.git_fault.made_no_such_call():
             break
     return told[:-1]
+
+
+def places_of(play: Play, call: str, name: str) -> set[tuple[int, str]]:
+    """The commands of an effect that make such a call about a file of this name, each with the path of the file."""
+    found, command = set(), 1
+    while (spots := watched(play, command)) is not None:
+        found |= {(command, s.file) for s in spots if s.call == call and os.path.basename(s.file) == name}
+        command += 1
+    return found
 
 
 def watched(play: Play, command: int) -> list[Spot] | None:
@@ -79,24 +87,24 @@ def watched(play: Play, command: int) -> list[Spot] | None:
 
 async def test_a_worktree_whose_lock_git_could_not_take_away_is_whole(prepared: Prepared) -> None:
     """Git says nothing of it. Left there, the worktree would count as half made, with all the work in it."""
-    assert await disturbed_over(await prepared("worktree.make"), 2, "unlink", "locked") == ["done"]
+    assert await disturbed_over(await prepared("worktree.make"), "unlink", "locked") == ["done"]
 
 
 @pytest.mark.parametrize("name", ["gone.txt", "MERGE_HEAD"])
 async def test_what_a_merge_deletes_is_gone_though_git_could_not_delete_it(prepared: Prepared, name: str) -> None:
     """Git only warns, or not even that. Left there, it would stop the next merge, or come into the next commit."""
-    assert await disturbed_over(await prepared("merge"), 2, "unlink", name) == ["done"]
+    assert await disturbed_over(await prepared("merge"), "unlink", name) == ["done"]
 
 
 async def test_a_merge_that_git_only_noted_is_not_taken_for_one(prepared: Prepared) -> None:
     """Without an index it merges nothing, and notes that it is merging: the next commit would take their work back."""
-    told = await disturbed_over(await prepared("merge.conflicts"), 3, "rename", "index")
+    told = await disturbed_over(await prepared("merge.conflicts"), "rename", "index")
     assert any("Unable to write index" in each for each in told)
 
 
 async def test_conflicts_of_which_git_could_not_note_the_merge_are_taken_back(prepared: Prepared) -> None:
     """Resolved and committed, they would be no merge."""
-    (told,) = await disturbed_over(await prepared("merge.conflicts"), 3, "openat", "MERGE_HEAD")
+    (told,) = await disturbed_over(await prepared("merge.conflicts"), "openat", "MERGE_HEAD")
     assert "MERGE_HEAD' for writing" in told
 
 
@@ -104,7 +112,7 @@ async def test_conflicts_of_which_git_could_not_note_the_merge_are_taken_back(pr
 async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_for_a_bad_disk(
     prepared: Prepared, kind: str
 ) -> None:
-    told = await disturbed_over(await prepared(kind), 2, "openat", "index.lock")
+    told = await disturbed_over(await prepared(kind), "openat", "index.lock")
     assert told
     assert all("write-tree" in each for each in told)
 
