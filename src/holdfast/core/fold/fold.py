@@ -150,7 +150,7 @@ class Fold:
             event = CODEC.event(line)
         except InvalidEventData:
             return  # noted already
-        if not isinstance(event, RunRewound) or event.only == RewindAxis.FILES:
+        if not isinstance(event, RunRewound) or event.only == RewindAxis.FILES or event.position >= event.at:
             return
         prefix = self._prefixes.get(event.position)
         if prefix is None:
