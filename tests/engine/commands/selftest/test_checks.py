@@ -21,6 +21,7 @@ from holdfast.engine.commands.selftest.folder import delete_abandoned, home_path
 from holdfast.leaf.process.env_markers import RUN_MARK
 from holdfast.leaf.process.identity import own_identity
 from tests.crash.test_full_disk import MOUNTED
+from tests.support.run_files import log_file, put_content
 
 HOLDS, DOUBT, FAILS = SelftestVerdict
 ROOT = "20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw"
@@ -271,7 +272,9 @@ def test_what_is_only_called_like_ours_is_not_touched(folder: str) -> None:
 def test_what_the_dead_left_is_taken_away_and_what_the_living_use_is_not(folder: str) -> None:
     with temporary_folder(folder) as mine:
         dead = os.path.join(folder, f"selftest-{own_identity().boot_id[:8]}-{2**22 + 1}-1")
-        os.makedirs(os.path.join(home_path(dead), "runs", "notes-aaaaaa"))
+        log = log_file(home_path(dead), "notes-aaaaaa")  # an agent starts only after the log of its run exists
+        os.makedirs(os.path.dirname(log))
+        put_content(log, b"")
         runner, agent = {**os.environ, **marker_environment(dead)}, {**os.environ, RUN_MARK: "notes-aaaaaa"}
         with (
             subprocess.Popen(["sleep", "600"], env=runner) as one,
