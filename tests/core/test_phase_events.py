@@ -21,15 +21,8 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
     WorkPublished,
 )
-from holdfast.core.state import (
-    Approval,
-    Document,
-    OpenMessage,
-    PhaseProgress,
-    PhaseStatus,
-    Research,
-    Review,
-)
+from holdfast.core.phase_state import Approval, Document, PhaseProgress, PhaseStatus, Research, Review
+from holdfast.core.state import OpenMessage
 from holdfast.core.text.fingerprint import fingerprint
 from tests.core.logs import Row, fold_once, row, session_log
 

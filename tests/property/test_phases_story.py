@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.events.plan import PlanCreated
-from holdfast.core.state import Approval, PhaseStatus
+from holdfast.core.phase_state import Approval, PhaseStatus
 from holdfast.core.work.workflow import Bounds
 from holdfast.workflows.builtin import find_workflow
 from tests.core.strategies import examples

@@ -26,7 +26,7 @@ from holdfast.core.events.phase import (
     WorkPublished,
 )
 from holdfast.core.messages.addressing import messages_for
-from holdfast.core.state import Approval, PhaseProgress, PhaseStatus
+from holdfast.core.phase_state import Approval, PhaseProgress, PhaseStatus
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec
 from tests.support.simulation import Simulation
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.state import Document, Review
+from holdfast.core.phase_state import Document, Review
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import find_workflow
 from holdfast.workflows.phase_prompts import PhaseBrief, begin_phase, nudge_phase

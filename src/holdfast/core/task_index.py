@@ -9,7 +9,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from holdfast.core.state import Plan, Research, RunState, Task, TaskStatus
+from holdfast.core.phase_state import Research
+from holdfast.core.state import Plan, RunState, Task, TaskStatus
 
 DONE_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
 _TASK_INDEX, _OPEN_RESEARCH = "task_index", "open_research"

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.core.state import Document, Review
+from holdfast.core.phase_state import Document, Review
 from holdfast.core.text.cut import cut
 from holdfast.core.work.workflow import DOCUMENT_SIGNAL, DONE_SIGNAL, PLAN_SIGNAL
 from holdfast.workflows.prompt_templates import Template, fill_template

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.decide.superseded import superseded_conversations
-from holdfast.core.state import Conversation, PhaseProgress, Research, RunState, Task
+from holdfast.core.phase_state import PhaseProgress, Research
+from holdfast.core.state import Conversation, RunState, Task
 
 STATE: dict[str, Any] = {
     "tasks": {"T-1": Task(worker="w2", evaluator="e2"), "T-2": Task()},

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from holdfast.app.text.screen import pluralize, printable, status_colour
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.end_reason import end_reason_text
-from holdfast.core.state import Approval, RunState, Task, TaskStatus, Wave
+from holdfast.core.phase_state import Approval
+from holdfast.core.state import RunState, Task, TaskStatus, Wave
 
 MAX_ROWS = 30
 

@@ -19,7 +19,8 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import DONE, FAILED, PASSED
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import BEGUN_STATUSES, Approval, PhaseProgress, PhaseStatus, Research, RunState
+from holdfast.core.phase_state import Approval, PhaseProgress, PhaseStatus, Research
+from holdfast.core.state import BEGUN_STATUSES, RunState
 from holdfast.core.summary.gates import change_target
 from holdfast.core.task_index import open_research
 from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Publish, Workflow

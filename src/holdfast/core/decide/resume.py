@@ -24,13 +24,13 @@ from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import RunResumed
 from holdfast.core.events.task import TaskSkipped
 from holdfast.core.events.work import TaskReopened, TaskRestarted
+from holdfast.core.phase_state import PhaseStatus
 from holdfast.core.state import (
     BEGUN_STATUSES,
     BranchStatus,
     CheckpointReached,
     Issue,
     PendingChoice,
-    PhaseStatus,
     Plan,
     RunState,
     Task,

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from holdfast.core.messages.schema import PROMPT_KINDS
-from holdfast.core.state import OpenMessage, PhaseStatus, RunState, TaskStatus
+from holdfast.core.phase_state import PhaseStatus
+from holdfast.core.state import OpenMessage, RunState, TaskStatus
 from holdfast.core.task_index import task_index
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 

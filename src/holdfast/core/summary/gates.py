@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.core.conversation.call_text import to_printable, to_printable_lines
-from holdfast.core.state import Approval, Document, RunState
+from holdfast.core.phase_state import Approval, Document
+from holdfast.core.state import RunState
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 from holdfast.leaf.ids import slug_of
 

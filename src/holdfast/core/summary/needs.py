@@ -10,7 +10,8 @@ from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered
 from holdfast.core.messages.answers import approval_key
 from holdfast.core.messages.schema import MessageKind, message_text
-from holdfast.core.state import BEGUN_STATUSES, EffectStatus, GivenAnswer, PhaseStatus, RunState, TaskStatus
+from holdfast.core.phase_state import PhaseStatus
+from holdfast.core.state import BEGUN_STATUSES, EffectStatus, GivenAnswer, RunState, TaskStatus
 from holdfast.core.summary.gates import gate_lines, gate_of, phase_awaiting_approval
 
 

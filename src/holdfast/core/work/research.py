@@ -1,6 +1,7 @@
 """Research that agents requested. A repeated question of the same agent is researched only once."""
 
-from holdfast.core.state import Conversation, PhaseStatus, Research, RunState, TaskStatus
+from holdfast.core.phase_state import PhaseStatus, Research
+from holdfast.core.state import Conversation, RunState, TaskStatus
 
 _ENDED_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, PhaseStatus.COMPLETE, PhaseStatus.SKIPPED)
 

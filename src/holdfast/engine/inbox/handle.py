@@ -42,7 +42,8 @@ from holdfast.core.messages.signals import (
     SubmitVerdict,
     read_signal,
 )
-from holdfast.core.state import Approval, OpenMessage, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.phase_state import Approval
+from holdfast.core.state import OpenMessage, RunState, Task, TaskStage, TaskStatus
 from holdfast.core.summary.gates import change_target
 from holdfast.core.work.workflow import Workflow
 from holdfast.engine.agents.permissions import PermissionBroker

@@ -27,7 +27,8 @@ from holdfast.core.messages.signals import (
     SubmitResearch,
     SubmitReview,
 )
-from holdfast.core.state import Conversation, PhaseProgress, PhaseStatus, RunState
+from holdfast.core.phase_state import PhaseProgress, PhaseStatus
+from holdfast.core.state import Conversation, RunState
 from holdfast.core.work.research import find_same_research, is_answer_pending
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import PhaseSpec, Workflow, build_plan

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from holdfast.core.decide.actions import PromptKind
 from holdfast.core.decide.phases import sending_phase
 from holdfast.core.events.work import MemoryLoaded
-from holdfast.core.state import Document, Review, RunState
+from holdfast.core.phase_state import Document, Review
+from holdfast.core.state import RunState
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 from holdfast.engine.config.run_config import RESEARCHER, RunConfig
 from holdfast.engine.prompts.memory import PLANNED, PREFERENCES, MemoryText, encode_channels, load_memory

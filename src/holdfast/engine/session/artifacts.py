@@ -10,7 +10,8 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
-from holdfast.core.state import Document, RunState
+from holdfast.core.phase_state import Document
+from holdfast.core.state import RunState
 from holdfast.core.summary.gates import document_path
 from holdfast.core.text.fingerprint import fingerprint
 from holdfast.leaf.failpoints import failpoint_pair

@@ -33,7 +33,8 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.messages.schema import message_text
-from holdfast.core.state import PhaseProgress, RunState
+from holdfast.core.phase_state import PhaseProgress
+from holdfast.core.state import RunState
 from holdfast.core.summary.gates import ARTIFACTS, gate_of
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec
 from holdfast.engine.agents.conversations import Conversations, TurnResult

@@ -26,17 +26,8 @@ from holdfast.core.fold.handlers.open_issues import add_issue, issue_from_event
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.answers import approval_key, keep_answer
 from holdfast.core.messages.schema import ResearchReply, encode_body
-from holdfast.core.state import (
-    Approval,
-    Document,
-    GivenAnswer,
-    OpenMessage,
-    PhaseProgress,
-    PhaseStatus,
-    Research,
-    Review,
-    RunState,
-)
+from holdfast.core.phase_state import Approval, Document, PhaseProgress, PhaseStatus, Research, Review
+from holdfast.core.state import GivenAnswer, OpenMessage, RunState
 from holdfast.core.task_index import open_research
 from holdfast.core.text.fingerprint import fingerprint
 from holdfast.core.work.research import is_answer_pending, is_wanted
