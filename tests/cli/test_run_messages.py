@@ -99,7 +99,7 @@ def test_one_for_a_task_that_is_skipped_meanwhile_is_told_to_have_reached_nobody
     stage.holdfast("send", run, WORDS, "--task", "T-1")
     stage.resume(run, "--on-issue", "skip")
     assert told_of(stage, run) == []
-    assert any("words for T-1 reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
+    assert any("a message to T-1 could not be delivered" in d["message"] for d in stage.data(run, "warning.logged"))
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
     assert "the message cannot be delivered" in stage.holdfast("send", run, WORDS, "--task", "T-1", code=2).complaint
 
@@ -122,8 +122,8 @@ def test_messages_that_say_nothing_to_anybody_are_passed_over_and_told(stage: St
     asyncio.run(_put(stage.home, run, ODD.items(), consumed=consumed))
     stage.holdfast("send", run, WORDS)
     assert stage.resume(run)["ended"] == "all_done"
-    warned = [d["message"] for d in stage.data(run, "warning.logged") if "was passed over" in d["message"]]
-    assert [text.partition(" was passed over")[0] for text in warned] == [f"a message of kind {kind}" for kind in ODD]
+    warned = [d["message"] for d in stage.data(run, "warning.logged") if "was ignored" in d["message"]]
+    assert [text.partition(" was ignored")[0] for text in warned] == [f"a message of kind {kind}" for kind in ODD]
     assert len(told_of(stage, run)) == 1
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
 
@@ -153,7 +153,7 @@ def test_words_for_a_phase_reach_its_workers_or_are_refused_where_no_agent_hears
     asyncio.run(_put(stage.home, run, [("user", body)], consumed=False))
     assert stage.resume(run)["ended"] == "all_done"
     assert len(told_of(stage, run)) == 1
-    assert any("words for reading reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
+    assert any("a message to reading could not be delivered" in d["message"] for d in stage.data(run, "warning.logged"))
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
 
 
