@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from holdfast.core.events import TYPES, Event
 from holdfast.core.events.conversation import FileDiff, ImportOrigin
 from holdfast.core.events.plan import Dependency, PlannedTask, PlannedWave
+from holdfast.core.events.rewind import BranchPoint
 from tests.core.logs import entry
 
 SIDS = ("s1", "s2", "s3")
@@ -41,8 +42,12 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     bool | None: st.sampled_from([None, True, False]),
     list[PlannedTask]: st.lists(st.builds(PlannedTask, id=_ids, summary=st.none() | _text), max_size=3),
+    list[BranchPoint]: st.lists(
+        st.builds(BranchPoint, branch=_text, base=_text, tip=_text, commit=_text, task=st.none() | _text), max_size=2
+    ),
     list[str]: st.lists(_text, max_size=2),
     list[str] | None: st.none() | st.lists(_text, max_size=2),
+    dict[str, str]: st.dictionaries(_text, _text, max_size=2),
     dict[str, Any]: st.sampled_from([{}, {"a": [1, {"b": None}], "n": 2**70}]),
     msgspec.Raw: _json,
 }

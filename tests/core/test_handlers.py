@@ -4,6 +4,7 @@ import pytest
 from msgspec import Raw, structs
 
 from holdfast.core.events import TYPES
+from holdfast.core.events.adoption import RunAdopted
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged, WorkspaceReconciled
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
@@ -425,7 +426,7 @@ def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
 
 def test_only_talk_and_remarks_have_no_handler() -> None:
     without_effect = (MessageRecorded, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
-    remarks = (MemoryLoaded, ProgressReported, HookRan, WorktreeSetupStarted, WorktreeSetupFinished)
+    remarks = (MemoryLoaded, ProgressReported, HookRan, RunAdopted, WorktreeSetupStarted, WorktreeSetupFinished)
     assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*without_effect, *remarks)}
 
 
