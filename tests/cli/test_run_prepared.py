@@ -89,7 +89,7 @@ def test_failed_setup_ends_the_session_with_its_output_and_a_command(stage: Stag
 
 def test_setup_command_that_is_missing_is_named(stage: Stage) -> None:
     ended = stage.holdfast("run", *options(stage), *setting("worktree.setup", ["no-such-program ci"]), code=2)
-    assert "no-such-program is not there" in ended.err
+    assert "no-such-program is not an executable program" in ended.err
 
 
 @pytest.mark.parametrize(
