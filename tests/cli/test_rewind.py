@@ -143,6 +143,21 @@ def test_accepted_work_goes_back_with_the_branches(stage: Stage) -> None:
     assert len(stage.data(run, "iteration.accepted")) == 2  # the log keeps both
 
 
+@pytest.mark.parametrize("axis", ["files", "conversation"])
+def test_half_a_rewind_is_not_undone_once_work_was_accepted(stage: Stage, axis: str) -> None:
+    """Else the branches would lose a merge that the plan has, or the plan one that the branches have."""
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    stage.holdfast("rewind", run, "--undo", "-y")
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    stage.holdfast("accept", run)
+    stage.holdfast("wait", run)
+    merged = stage.project.git("rev-parse", f"holdfast/{run}/main")
+    refused = stage.holdfast("rewind", run, "--undo", "-y", code=5)
+    assert "cannot be undone" in refused.err
+    assert stage.project.git("rev-parse", f"holdfast/{run}/main") == merged
+
+
 def test_messages_are_delivered_once(stage: Stage) -> None:
     run = three_turns(stage)
     stage.holdfast("rewind", run, "--to", "turn-1", "-y")

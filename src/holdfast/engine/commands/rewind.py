@@ -137,12 +137,13 @@ def _check(plan: RewindPlan, then: RunState, now: RunState) -> None:
     for task_id, task in then.tasks.items():
         if task.conflicts:
             raise Denied(f"at {plan.point}, a merge was being resolved in {task_id}; choose a point before or after it")
-    if plan.only != RewindAxis.BOTH and plan.undoes is None:
+    if plan.only != RewindAxis.BOTH:
         changed = _progress_since(then, now)
         if changed:
+            advice = "leave out --only" if plan.undoes is None else "this rewind cannot be undone; rewind to a point"
             raise Denied(
                 f"{', '.join(changed)} went on since {plan.point} (committed, merged or begun), so files and "
-                "conversation can only go back together; leave out --only"
+                f"conversation can only go back together; {advice}"
             )
     if plan.task is not None and plan.undoes is None:
         _check_task(plan.task, then, now)
