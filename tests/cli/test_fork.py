@@ -8,7 +8,8 @@ import pytest
 from tests.cli.program import failpoint_environment
 from tests.cli.test_rewind import files, three_turns, told
 from tests.cli.test_run_chat import conversation, say
-from tests.support.cli_stage import Stage
+from tests.cli.test_run_permissions import COMMAND
+from tests.support.cli_stage import Stage, outcome, wait_for_event
 from tests.support.crash_suite.warm_programs import KILLED
 
 
@@ -65,6 +66,25 @@ def test_two_forks_at_one_point_are_equal(stage: Stage) -> None:
     told_of_each = [json.dumps(state(stage, each)).replace(each, "RUN") for each in (first, second)]
     assert told_of_each[0] == told_of_each[1]
     assert files(stage, first) == files(stage, second) == {"hello.txt": "HELLO\n"}
+
+
+def test_permission_that_was_revoked_since_is_not_in_a_fork(stage: Stage) -> None:
+    chat = ("--workflow", "chat", "--agent", stage.book({"steps": [COMMAND]}), "--set", "chat.idle=0")
+    with stage.start("run", "build it", *chat) as process:
+        wait_for_event(process, "permission.requested")
+        run = stage.only_run()
+        stage.holdfast("approve", run, "--always")
+        outcome(process)
+    (rule,) = rules(stage, run)
+    assert [*rules(stage, fork(stage, run, "--at", "turn-1"))] == [rule]
+    stage.holdfast("deny", run, "--revoke", rule)
+    stage.resume(run)
+    assert not rules(stage, run)
+    assert not rules(stage, fork(stage, run, "--at", "turn-1"))
+
+
+def rules(stage: Stage, run: str) -> dict[str, object]:
+    return dict(stage.holdfast("show", run, "--json").object["rules"])
 
 
 POINTS = (

@@ -6,6 +6,7 @@ by effects; the next start finishes them.
 """
 
 import os
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.budget import UsageRecorded
+from holdfast.core.events.chat import RuleRevoked
 from holdfast.core.events.conversation import ConversationAttached, ConversationDetached, ConversationTokenStored
 from holdfast.core.events.effect import EffectHappened, EffectIntended
 from holdfast.core.events.inbox import InboxHandled, InboxRejected, InboxReread
@@ -94,7 +96,7 @@ async def fork_run(home: Home, parent: str, at: str | None = None, name: str | N
             snapshots=past.snapshots,
         )
         _FAILPOINT.before()
-        await run.append(*past.drafts, *_fresh_start(then), forked)
+        await run.append(*past.drafts, *_fresh_start(then, state.rules), forked)
         _FAILPOINT.after()
         folder = home.folder(run_id)
         repository = repository_of(run.state.run, run_id, folder)
@@ -118,8 +120,12 @@ async def _newest_point(parent: str, log: Log, state: RunState) -> Point:
     raise NothingToDo(f"run {parent} has no point to fork from yet; `holdfast show {parent} --points` lists them")
 
 
-def _fresh_start(then: RunState) -> list[Event]:
-    """The fork has no agents of its own, an empty inbox, and nothing that waits for the parent's agents."""
+def _fresh_start(then: RunState, rules: Collection[str]) -> list[Event]:
+    """The fork has no agents of its own, an empty inbox, and nothing that waits for the parent's agents.
+
+    Of the parent's permanent permissions it has only those that are still among `rules`: none that was revoked since.
+    """
+    revoked = [RuleRevoked(rule=rule, by="fork") for rule in then.rules if rule not in rules]
     handled = [InboxHandled(message=message) for message in then.messages]
     inbox = [InboxReread(cursor=0)] if then.inbox_consumed else []
     detached = [
@@ -127,7 +133,7 @@ def _fresh_start(then: RunState) -> list[Event]:
         for name, conversation in then.conversations.items()
         if conversation.started
     ]
-    return [*handled, *inbox, *detached]
+    return [*revoked, *handled, *inbox, *detached]
 
 
 def _renamed_point(parent: str, run_id: str, point: BranchPoint) -> BranchPoint:
