@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.agents.registry import find_agent
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
 from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
@@ -31,6 +32,7 @@ from holdfast.core.messages.schema import (
 from holdfast.core.state import RunState
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.commands.send import send
+from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
 from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import end_of_log, view_run
@@ -87,6 +89,8 @@ async def add_conversation(
     home: Home, run_id: str, agent: str, text: str, *, task: str | None = None, own_worktree: bool = False
 ) -> str:
     """Open another conversation with its first message. Returns the conversation's id."""
+    state = await _check_conversation(home, run_id, None)
+    find_agent(agent, run_config_for(home, state).agents)  # else the runner would drop the message
     conversation_id = new_sid()
     await _send_and_wait(home, run_id, AddConversation(conversation_id, agent, text, task, own_worktree))
     return conversation_id
@@ -223,18 +227,19 @@ async def _wait_until_read(store: Store, run_id: str, after: Position, message_i
                     return
 
 
-async def _check_conversation(home: Home, run_id: str, conversation_id: str | None) -> None:
+async def _check_conversation(home: Home, run_id: str, conversation_id: str | None) -> RunState:
     state = (await view_run(home, run_id)).state
     if not state.is_chat:
         raise BadInput(f"run {run_id} is not a chat; its workflow is {_workflow_name(state)}")
     if conversation_id is None:
-        return
+        return state
     conversation = state.conversations.get(conversation_id)
     if conversation is None:
         known = ", ".join(state.conversations) or "none"
         raise BadInput(f"run {run_id} has no conversation {conversation_id!r}; its conversations are {known}")
     if conversation.state in ENDED_STATES:
         raise BadInput(f"conversation {conversation_id} is {conversation.state}; open another one")
+    return state
 
 
 def _workflow_name(state: RunState) -> str:
