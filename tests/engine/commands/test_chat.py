@@ -199,6 +199,8 @@ async def test_second_opinion_in_the_same_worktree_and_in_its_own(chats: Chats) 
     chat = await chats.start({"when": "own", "steps": [{"write": {"path": "own.txt", "text": "own\n"}}]})
     await chat.rest()
     agent = (await chat.status())[0].agent or ""
+    with pytest.raises(BadInput, match="no-such-agent"):
+        await add_conversation(chat.home, chat.run_id, "no-such-agent", "what do you think?")
     peer = await add_conversation(chat.home, chat.run_id, agent, "what do you think?")
     await chat.rest()
     own = await add_conversation(chat.home, chat.run_id, agent, "try it in your own way", own_worktree=True)
