@@ -59,10 +59,12 @@ def test_they_are_told_when_the_task_is_written_anew_meanwhile(stage: Stage) -> 
     assert again.count(WORDS) == 1
 
 
-def test_a_model_that_will_not_is_told_them_with_what_it_is_asked_again(stage: Stage) -> None:
+def test_a_message_to_a_model_that_refused_is_in_the_prompt_of_the_retry(stage: Stage) -> None:
+    """A refusal ends the task at once; a resume that retries it restates the message."""
     will_not = {"when": WORDS, "once": True, "steps": [WILL_NOT]}
     run = planned(stage, stage.book(EVALUATE, will_not, MINDS, IGNORES), "--workflow", "loop")
-    assert stage.resume(run)["ended"] == "all_done"
+    assert stage.resume(run, code=1)["ended"] == "declined"
+    assert stage.resume(run, "--on-issue", "retry")["ended"] == "all_done"
     assert stage.file(run, "kelp.txt") == "minded"
 
 

@@ -94,7 +94,7 @@ def test_tokens_are_known_by_their_shape_where_no_variable_holds_them(stage: Sta
     assert "kelp7forest" not in texts(stage, run)
     assert "ghp" not in run
     assert "redacted" in run
-    assert any("holds a secret" in d["message"] for d in stage.data(run, "warning.logged"))
+    assert any("contains a secret" in d["message"] for d in stage.data(run, "warning.logged"))
     (prompt, *_) = stage.prompts(run)
     assert "use [redacted: GitHub token]" in prompt
     assert "Where this text says" in prompt
