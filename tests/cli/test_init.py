@@ -102,7 +102,8 @@ def test_check_that_fails_is_shown_with_its_first_lines(newcomer: Newcomer) -> N
     assert "failed  lint --all" in outcome.err
     assert "a.py:1 wrong" in outcome.err
     assert "# It failed when" in (newcomer.project / ".holdfast.toml").read_text()
-    assert newcomer.project_config["validators"]["commands"]["lint --all"] == {"command": ["lint", "--all"]}
+    own = {"lint --all": {"command": ["lint", "--all"]}}
+    assert newcomer.project_config["validators"] == {"detect": False, "commands": own}
     assert outcome.out == 'next: holdfast run "what you want done"\n'
 
 

@@ -38,6 +38,7 @@ class Project(NamedTuple):
     setup: tuple[tuple[str, ...], ...]
     config_file: str
     unusable: tuple[tuple[str, ...], ...] = ()  # setup commands of its lock files, whose programs are not installed
+    detects_checks: bool = True  # runs look for checks, too; not if the user named them
 
     @property
     def has_config(self) -> bool:
@@ -59,16 +60,18 @@ async def detect_project(
         checks = await validators_for(CheckPlace(root, "init"), settings)
     checks = tuple(check._replace(limit=CHECK_TIMEOUT_S) for check in checks)
     if own_setup:
-        return Project(root, checks, tuple(_words(text, "--setup") for text in own_setup), file)
+        setup = tuple(_words(text, "--setup") for text in own_setup)
+        return Project(root, checks, setup, file, detects_checks=not own_checks)
     found = detect_setup(root)
     unusable = tuple(words for words in found if os.sep not in words[0] and shutil.which(words[0]) is None)
-    return Project(root, checks, tuple(words for words in found if words not in unusable), file, unusable)
+    setup = tuple(words for words in found if words not in unusable)
+    return Project(root, checks, setup, file, unusable, detects_checks=not own_checks)
 
 
 def _check_from(text: str) -> CheckCommand:
     words = _words(text, "--check")
-    name = " ".join([os.path.basename(words[0]), *words[1:2]]) if len(words) > 1 else os.path.basename(words[0])
-    return CheckCommand(name, words)
+    named = words[1:3] if words[1:2] == ("-m",) else words[1:2]  # python3 -m unittest
+    return CheckCommand(" ".join([os.path.basename(words[0]), *named]), words)
 
 
 def _words(text: str, option: str) -> tuple[str, ...]:
@@ -131,6 +134,8 @@ def _project_text(project: Project, failed: Sequence[str]) -> str:
     if project.setup:
         commands = "".join(f"  {_toml(list(words))},\n" for words in project.setup)
         parts.append(f"\n[worktree]\nsetup = [ # in each new worktree\n{commands}]\n")
+    if not project.detects_checks:
+        parts.append("\n[validators]\ndetect = false # only the checks below\n")
     for check in project.checks:
         key = check.name if _BARE_KEY.fullmatch(check.name) else _toml(check.name)
         note = "# It failed when this file was written.\n" if check.name in failed else ""
