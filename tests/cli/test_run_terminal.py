@@ -23,7 +23,7 @@ def interrupted(stage: Stage, goal: str = "go on") -> str:
 def test_a_new_run_beside_one_that_can_go_on_gives_time_to_think_again(stage: Stage) -> None:
     run = interrupted(stage)
     before = stage.project.footprint()
-    with conversation(stage.holdfast, "run", "something else") as terminal:
+    with conversation(stage.holdfast, "run", "something else", "--agent", stage.book(STUCK)) as terminal:
         shown = terminal.until("Ctrl-C to cancel.")
         assert f"{run} (interrupted) is not finished here: go on" in shown
         assert f"holdfast resume {run}" in shown

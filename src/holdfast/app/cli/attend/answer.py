@@ -15,7 +15,6 @@ from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_to_answer
 from holdfast.engine.commands.answer import already_answered_error, raise_if_answered, send_answer
-from holdfast.engine.commands.chat import revoke_rule
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import waiting_answers
 from holdfast.engine.queries.logs import view_run
@@ -69,6 +68,8 @@ def _revoke(home: Home, run_id: str, state: RunState, options: argparse.Namespac
     if len(rules) != 1 or not options.revoke:
         known = ", ".join(state.rules) or "none"
         raise NothingToDo(f"run {run_id} has no rule {options.revoke!r}; its rules are: {known}")
+    from holdfast.engine.commands.chat import revoke_rule  # loads what starts agents, which an answer does without
+
     message = asyncio.run(revoke_rule(home, run_id, rules[0]))
     result = {"run": run_id, "rule": rules[0], "message": message}
     print(json.dumps(result) if options.json else f"revoked rule {rules[0]}: {printable(rule_text(state, rules[0]))}")

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,11 +16,12 @@ from holdfast.app.text.screen import printable
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.state import Issue
-from holdfast.engine.commands.adopt.base import TOOL_NAMES, ForeignSession
-from holdfast.engine.commands.adopt.find import foreign_session_at
 from holdfast.engine.home import LOG, Home
 from holdfast.engine.queries.logs import analyze_log, folders_without_log, interrupted_first, logs_under, view_run
 from holdfast.leaf.errors import EXIT_OK, BadInput, NoSuchRun
+
+if TYPE_CHECKING:
+    from holdfast.engine.commands.adopt.base import ForeignSession
 
 _EXAMPLES = """\
   holdfast analyze .claude/progress                 all features of a project
@@ -41,6 +42,8 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress folder, or a run")
     options = parser.parse_args(arguments)
+    from holdfast.engine.commands.adopt.find import foreign_session_at  # `show` imports this module without it
+
     session = foreign_session_at(options.path)
     if session is not None:
         print(json.dumps(_session_as_json(session)) if options.json else "\n".join(_session_as_text(session)))
@@ -63,14 +66,16 @@ def run(arguments: list[str]) -> int:
     return EXIT_OK
 
 
-def _session_as_json(session: ForeignSession) -> dict[str, Any]:
+def _session_as_json(session: "ForeignSession") -> dict[str, Any]:
     facts = {"tool": session.tool, "session": session.id, "state": session.state, "goal": session.goal}
     tasks = {task.id: session.task_states.get(task.id, "pending") for task in session.tasks.tasks}
     states = {"tasks": tasks or session.task_states, "next_step": session.next_step, "findings": session.findings}
     return {**facts, **states, "path": session.path, "next_command": _adopt_command(session)}
 
 
-def _session_as_text(session: ForeignSession) -> list[str]:
+def _session_as_text(session: "ForeignSession") -> list[str]:
+    from holdfast.engine.commands.adopt.base import TOOL_NAMES
+
     lines = [f"A session of {TOOL_NAMES[session.tool]}: {session.id} ({session.state})", f"  goal: {session.goal}"]
     lines += [f"  {task}: {state}" for task, state in session.task_states.items()]
     lines += [f"  {finding}" for finding in session.findings]
@@ -78,7 +83,7 @@ def _session_as_text(session: ForeignSession) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def _adopt_command(session: ForeignSession) -> str:
+def _adopt_command(session: "ForeignSession") -> str:
     return f"holdfast adopt {shlex.quote(session.path)}"
 
 

@@ -39,6 +39,8 @@ _FILE_KINDS = (
 def detect(path: str) -> FoundSession | None:
     """Return which tool wrote what is at a path, by its content; None for anything else."""
     path = os.path.abspath(path)
+    if not (os.path.isdir(path) or os.path.isfile(path)):
+        return None  # a pipe or a device is never read
     kinds = _FOLDER_KINDS if os.path.isdir(path) else _FILE_KINDS
     for kind in kinds:
         if kind.fits(path):
