@@ -15,7 +15,13 @@ class EndReason(StrEnum):
     INTERRUPTED = "interrupted"  # by a signal
     WAITING = "waiting"  # for a person
     IDLE = "idle"  # every conversation of a chat waits for its user
+    REWOUND = "rewound"  # the run was taken back to a point within it; in no `session.end`
     PARKED = "parked"  # a step failed for reasons outside its task
+    QUOTA = "quota"  # the provider's usage limit; it continues when that resets
+    OUTAGE = "outage"  # the provider or the network cannot be reached
+    DISK_SPACE = "disk_space"  # little is left
+    DAY_BUDGET = "day_budget"  # of all runs; it continues when the day turns
+    REPOSITORY_BUDGET = "repository_budget"  # of all runs of the repository
     ERROR = "error"
     WALL_CLOCK = "wall_clock"
     TOKEN_CAP = "token_cap"  # noqa: S105 - a number of them
@@ -24,6 +30,7 @@ class EndReason(StrEnum):
     ITERATION_CAP = "iter_cap"
     EVALUATOR_CAP = "evaluator_cap"
     NO_CASE = "no_case"
+    TASK_BUDGET = "task_budget"
     EMPTY_RESPONSES = "empty_responses"  # several turns in a row without any output
     REFUSED = "refused"  # tool calls were refused, and nothing changed
     DECLINED = "declined"  # the model declined to do it
@@ -44,6 +51,7 @@ TASK_REASONS = (
     EndReason.ITERATION_CAP,
     EndReason.EVALUATOR_CAP,
     EndReason.NO_CASE,
+    EndReason.TASK_BUDGET,
     EndReason.EMPTY_RESPONSES,
     EndReason.REFUSED,
     EndReason.DECLINED,
@@ -53,10 +61,19 @@ PHASE_REASONS = (EndReason.REVIEW_CAP, EndReason.CHECKS_CAP, EndReason.EMPTY_RES
 _TEXTS: Final[Mapping[str, str]] = {
     EndReason.ALL_DONE: "all tasks done",
     EndReason.PLANNED: "prepared, not started",
-    EndReason.STOPPED: "stopped by holdfast stop",
+    EndReason.STOPPED: "stopped on request",
     EndReason.INTERRUPTED: "interrupted by a signal",
     EndReason.WAITING: "waiting for you",
     EndReason.IDLE: "idle; the next message continues it",
+    EndReason.REWOUND: "rewound",
+    EndReason.QUOTA: "the provider's usage limit is reached",
+    EndReason.OUTAGE: "the provider cannot be reached",
+    EndReason.DISK_SPACE: "little disk space is left",
+    EndReason.DAY_BUDGET: "the budget of the day is spent (budgets.day_dollars, budgets.day_tokens)",
+    EndReason.REPOSITORY_BUDGET: (
+        "the budget of the repository is spent (budgets.repository_dollars, budgets.repository_tokens)"
+    ),
+    EndReason.TASK_BUDGET: "the budget of the task is spent (budgets.task_dollars, budgets.task_tokens)",
     EndReason.WALL_CLOCK: "time limit reached (caps.wall_clock)",
     EndReason.TOKEN_CAP: "token limit reached (caps.tokens)",
     EndReason.COST_CAP: "cost limit reached (caps.dollars)",

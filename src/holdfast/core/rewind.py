@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import msgspec
 
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events.rewind import RewindAxis, RunRewound
-from holdfast.core.state import Conversation, OpenMessage, OpenRewind, Rewind, RunState
+from holdfast.core.state import Conversation, ForkSource, OpenMessage, OpenRewind, Rewind, RunState, Session
 
 Range = tuple[int, int]
 _CARRIED_FIELDS = (  # of the run as it is now, not as it was: these cannot be taken back
@@ -18,16 +19,18 @@ _CARRIED_FIELDS = (  # of the run as it is now, not as it was: these cannot be t
     "events",
     "feature",
     "run",
-    "sessions",
     "effects",
     "effects_settled",
+    "published",
     "budget",
+    "limits",
     "inbox_cursor",
     "inbox_last",
     "inbox_reread",
     "inbox_consumed",
     "answered",
     "repairs",
+    "withheld",
     "malformed",
     "duplicates",
     "unknown_types",
@@ -73,6 +76,7 @@ def rewound_state(then: RunState, now: RunState, event: RunRewound) -> RunState:
     """
     for name in _CARRIED_FIELDS:
         setattr(then, name, getattr(now, name))
+    then.sessions = _sessions_after(then, now, event)
     then.rewinds = [*now.rewinds, Rewind(event.at, event.position)]
     then.rules = {key: rule for key, rule in then.rules.items() if key in now.rules}
     then.messages = {key: _message_after(then, message) for key, message in now.messages.items()}
@@ -90,6 +94,23 @@ def rewound_state(then: RunState, now: RunState, event: RunRewound) -> RunState:
     return then
 
 
+def _sessions_after(then: RunState, now: RunState, event: RunRewound) -> dict[str, Session]:
+    """All sessions, ended as they were at the point: else a run that was finished since would still count as done.
+
+    A session that worked at the point has ended there by the rewind. When a rewind is undone, it is as it was before.
+    """
+    newest = then.newest_session()
+    for sid, session in now.sessions.items():
+        earlier = then.sessions.get(sid)
+        session.abandoned = earlier.abandoned if earlier is not None else not session.upkeep
+        if earlier is not None and not earlier.upkeep:
+            session.upkeep, session.ended, session.end_reason = False, earlier.ended, earlier.end_reason
+    if newest is not None and not newest.ended and event.undoes is None:
+        worked = now.sessions[newest.sid]
+        worked.ended, worked.end_reason = True, EndReason.IDLE if then.is_chat else EndReason.REWOUND
+    return now.sessions
+
+
 def _message_after(then: RunState, message: OpenMessage) -> OpenMessage:
     """A message for a conversation that does not exist any more is for its task."""
     if message.conversation is None or message.conversation in then.conversations:
@@ -99,15 +120,25 @@ def _message_after(then: RunState, message: OpenMessage) -> OpenMessage:
 
 def _restore_conversation(then: Conversation, now: Conversation | None, event: RunRewound) -> None:
     if now is None:  # it was opened in a part that was abandoned before, and its rewind is undone
-        then.token, then.rewound = None, None
+        _leave_session(then)
+        then.rewound = None
         return
-    then.cost, then.tokens, then.priced = now.cost, now.tokens, now.priced
+    then.cost, then.tokens, then.priced, then.estimate = now.cost, now.tokens, now.priced, now.estimate
     then.pid, then.start_time, then.boot_id = now.pid, now.start_time, now.boot_id
-    if (then.turns, then.interrupted_turns, then.last_message) == (now.turns, now.interrupted_turns, now.last_message):
+    if (then.last_turn, then.interrupted_turns) == (now.last_turn, now.interrupted_turns):
         then.token, then.dollars, then.blank, then.rewound = now.token, now.dollars, now.blank, now.rewound
+        then.last_message, then.fork_source = now.last_message, now.fork_source
         return
-    then.token, then.dollars, then.blank = None, 0.0, False
+    _leave_session(then)
+    then.dollars, then.blank = 0.0, False
     then.rewound = FILES_AHEAD_NOTICE if event.only == RewindAxis.CONVERSATION else None
+
+
+def _leave_session(then: Conversation) -> None:
+    """The agent must not continue from the session that it had, but may from a copy that ends at this point."""
+    if then.token is not None and then.last_message is not None and not then.blank:
+        then.fork_source = ForkSource(then.token, then.last_message)
+    then.token = None
 
 
 FILES_AHEAD_NOTICE = (

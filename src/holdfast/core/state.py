@@ -11,22 +11,13 @@ import msgspec
 
 from holdfast.core.events.conversation import FileDiff
 from holdfast.core.events.rewind import BranchPoint
+from holdfast.core.interview import Interview
 from holdfast.core.phase_state import PhaseProgress, Research
+from holdfast.core.provider_limit import ProviderLimit
+from holdfast.core.task_state import Plan, Task
 
 KILLED = "killed"  # the stop reason of a session that recorded no end
 MAX_KEPT = 1_000  # notes (the first), issues and warnings (the newest)
-
-
-class TaskStatus(StrEnum):
-    PENDING = "PENDING"
-    IN_PROGRESS = "IN_PROGRESS"
-    REVIEW = "REVIEW"  # of a chat: its conversation waits for the user, who accepts the work or asks for changes
-    COMPLETE = "COMPLETE"
-    FAILED = "FAILED"
-    SKIPPED = "SKIPPED"
-
-
-BEGUN_STATUSES = (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)  # worked on, and not over
 
 
 class BranchStatus(StrEnum):
@@ -51,7 +42,9 @@ class Session(msgspec.Struct):
     seen: list[list[int]] = []  # sequence numbers as sorted ranges [first, last]; one range when none is missing
     ended: bool = False
     end_reason: str | None = None
+    machine: str | None = None  # in a cluster run
     upkeep: bool = False  # a maintenance command, which did not change the run's progress
+    abandoned: bool = False  # all that it did was taken back by a rewind
 
     @property
     def is_resume(self) -> bool:
@@ -64,6 +57,16 @@ class Session(msgspec.Struct):
         return (self.end_reason or "ended") if self.ended else KILLED
 
 
+class AdoptedFrom(msgspec.Struct, frozen=True):
+    """The session of another tool that a run was made of. `path` is its file or folder, `session` its own id."""
+
+    tool: str
+    path: str
+    at: str | None = None
+    version: str | None = None
+    session: str | None = None
+
+
 class RunInfo(msgspec.Struct):
     run_id: str
     goal: str
@@ -74,109 +77,9 @@ class RunInfo(msgspec.Struct):
     created: str | None = None
     archived: bool = False
     seeded: bool = False  # its base has seed files, which may be tests that the work has to pass
-
-
-class TaskStage(StrEnum):
-    """The next step of a task in progress."""
-
-    WORK = "work"
-    VALIDATE = "validate"
-    EVALUATE = "evaluate"
-    COMMIT = "commit"
-    MERGE = "merge"
-    COMPLETE = "complete"
-
-
-class Check(msgspec.Struct):
-    """The newest result of a validator."""
-
-    name: str
-    passed: bool
-    output: str = ""
-    problem: str | None = None
-    flaky: bool = False
-    excused: bool = False  # it failed on the untouched base too
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether the task has to repair it."""
-        return not self.passed and not self.excused
-
-
-class EvaluatorVerdict(msgspec.Struct):
-    iteration: int
-    accept: bool
-    category: str | None = None
-    concern: str | None = None
-    evidence: str | None = None
-    next_step: str | None = None
-    synthetic: bool = False
-    ts: str | None = None  # when it was given
-
-
-class LostWork(msgspec.Struct):
-    """Work of a task that was lost outside Holdfast, and a text for its worker about what was done."""
-
-    subject: str
-    text: str
-
-
-class Task(msgspec.Struct):
-    status: TaskStatus = TaskStatus.PENDING
-    summary: str | None = None
-    agent: str | None = None
-    files: list[str] | None = None
-    files_changed: list[str] | None = None
-    error: str | None = None
-    attempts: int | None = None
-    reason: str | None = None
-    wants: str | None = None  # the agent that the plan names
-    description: str = ""
-    acceptance_criteria: list[str] = []
-    key: str | None = None  # hash of its content
-    done_key: str | None = None  # the key when it was completed
-    stage: TaskStage = TaskStage.WORK
-    iteration: int = 0
-    evaluations: int = 0
-    conflicts: list[str] = []
-    conflicted: int = 0  # merges with conflicts
-    refused: int = 0  # denied tool calls of its worker, since the task was opened
-    since: int = 0  # turns of its worker before this iteration
-    worker: str | None = None
-    evaluator: str | None = None
-    case: str | None = None  # as JSON
-    checks: list[Check] = []
-    verdicts: list[EvaluatorVerdict] = []
-    tree: str | None = None  # the checked tree, which is evaluated and committed
-    head: str | None = None  # HEAD when the tree was captured
-    merging: str | None = None  # the commit that was being merged then
-    unchecked: str | None = None  # a commit on its branch with another tree
-    recheck: str | None = None  # why the checks run on that commit instead of on the worktree
-    hook_refused: str | None = None  # the last tree that a commit hook rejected
-    commit: str | None = None
-    outcome: str | None = None  # in the worker's words
-    learned: bool = False  # its worker proposed learnings since it was started
-    before: str | None = None  # the old text that its worker knows, until a notice of the change is delivered
-    losses: dict[str, LostWork] = {}  # not reported to its worker yet, by the key of the notice
-    accepted: int = 0  # iterations of a chat that the user accepted and that are merged
-    finishing: bool = False  # the user accepted it as the end of the chat
-
-
-class Wave(msgspec.Struct):
-    task_ids: list[str] = []
-    started: bool = False
-    completed: bool = False
-
-
-class Plan(msgspec.Struct):
-    """The newest plan, as written. `core.work.plan` turns it into a checked graph."""
-
-    order: list[str] = []
-    waves: dict[int, Wave] = {}
-    blocked_by: dict[str, list[str]] = {}
-    overview: str = ""
-    source: str | None = None
-    needs_design: bool = False
+    adopted: AdoptedFrom | None = None
+    remote: str | None = None  # a cluster run: the URL of its repository
+    needs: list[str] = []  # the labels that its worker must have
 
 
 class Agent(msgspec.Struct):
@@ -205,11 +108,19 @@ class OpenTurn(msgspec.Struct):
     answers: dict[str, str] = {}  # permission answers by fingerprint, until the agent shows a tool call
 
 
+class ForkSource(msgspec.Struct, frozen=True):
+    """An agent session that knows a conversation up to a message of the agent, and what was said after it."""
+
+    token: str
+    message: str  # the agent's own id
+
+
 class Conversation(msgspec.Struct):
     agent: str | None = None
     role: str | None = None
     task: str | None = None
     about: str | None = None  # a phase or a research question
+    after: str | None = None  # the conversation of another agent that it continues
     state: str = "created"
     token: str | None = None
     turns: int = 0
@@ -227,7 +138,9 @@ class Conversation(msgspec.Struct):
     start_time: int | None = None
     boot_id: str | None = None
     mode: str | None = None
-    last_message: str | None = None  # the agent's own id of the last message of a turn that ended
+    last_turn: str | None = None
+    last_message: str | None = None  # the agent's own id of the message with which its last turn ended
+    fork_source: ForkSource | None = None  # after a rewind: the session to copy, up to a message
     last: str | None = None  # the stop reason of its last turn, or `interrupted`
     cuts: int = 0  # unfinished turns in a row, since the run was resumed
     granted: dict[str, str] = {}  # permission answers by fingerprint that may not have reached the agent
@@ -235,14 +148,17 @@ class Conversation(msgspec.Struct):
     tokens: int = 0  # of all its agent sessions
     cost: float = 0.0  # of all its agent sessions
     priced: bool = False  # its agent reported a cost, even if zero
+    estimate: float | None = None  # by a table of prices, while its agent reports no cost
     blank: bool = False  # its token is of a new agent session that has not received the history yet
     rewound: str | None = None  # what its agent must be told about a rewind, with its next prompt
     options: dict[str, str] = {}  # chosen by a person: `mode`, `model`, or an option of the agent
+    model: str | None = None  # as its agent told when it was started
+    commands: dict[str, str] = {}  # the agent's own slash commands, and what each does
 
     @property
     def has_unknown_cost(self) -> bool:
-        """Whether it had a turn and its agent never reported a cost."""
-        return not self.priced and self.turns > (self.turn is not None)
+        """Whether it had a turn, its agent never reported a cost, and no price of its model is known."""
+        return not self.priced and self.estimate is None and self.turns > (self.turn is not None)
 
 
 class PermissionRequest(msgspec.Struct):
@@ -331,7 +247,16 @@ class Branch(msgspec.Struct):
     turn: int = 0  # the last turn whose files were kept, as people count them
     turn_files: str | None = None  # the snapshot after it
     committed: str | None = None  # a task's branch: the newest commit of the run on it
+    during: str | None = None  # a later snapshot, taken during the turn after that
     prepared: str | None = None  # the key of the setup that its worktree had; None since it was made
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """Work of the run that left it. `where` is a branch of the user, a remote, or the address of a pull request."""
+
+    where: str
+    commit: str | None = None  # of the run's branch
+    at: str | None = None
 
 
 class BaselineCheck(msgspec.Struct):
@@ -360,11 +285,15 @@ class PendingChoice(msgspec.Struct):
 
 
 class Budget(msgspec.Struct):
-    """`dollars` is the reported cost; None when no agent reported any (see `core.summary.spending`)."""
+    """`dollars` is the reported cost; None when no agent reported any (see `core.summary.spending`).
+
+    `estimate` is what agents that report no cost spent by a table of prices; None when there is none.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float | None = None
+    estimate: float | None = None
     cap_tokens: int | None = None
     cap_dollars: float | None = None
 
@@ -394,6 +323,16 @@ class OpenRewind(msgspec.Struct):
     snapshots: dict[str, str] = {}
 
 
+class WithheldPart(msgspec.Struct, frozen=True):
+    """What a retention rule withholds of the log before a position."""
+
+    rule: str
+    until: int
+    events: int
+    bytes: int
+    at: str | None
+
+
 class RunState(msgspec.Struct, dict=True):
     """`core.task_index` keeps indexes beside the fields. They are derived from them and not part of the state."""
 
@@ -408,6 +347,7 @@ class RunState(msgspec.Struct, dict=True):
     conversations: dict[str, Conversation] = {}
     effects: dict[str, Effect] = {}
     effects_settled: int = 0
+    published: dict[str, Publication] = {}  # the newest of each kind of effect
     checkpoints: list[CheckpointReached] = []
     issues: list[Issue] = []
     warnings: list[Issue] = []
@@ -422,18 +362,21 @@ class RunState(msgspec.Struct, dict=True):
     permissions: dict[str, PermissionRequest] = {}
     answered: dict[str, GivenAnswer] = {}  # the newest applied answers, by message
     rules: dict[str, PermissionRule] = {}  # what a person always allows, until it is revoked
+    limits: dict[str, ProviderLimit] = {}  # of agents whose provider accepts no prompt now, by agent
     settings: dict[str, Any] = {}
     learnings: list[str] = []  # proposed by agents for later work
     workflow: dict[str, Any] | None = None  # as chosen
     wanted: list[str] = []  # requested optional phases
     phase: str | None = None  # the newest
     phases: dict[str, PhaseProgress] = {}
+    interview: Interview | None = None
     changes: dict[str, str] = {}  # change requests that no plan includes yet
     research: dict[str, Research] = {}
     preferences: dict[str, list[str]] = {}  # proposed by agents for later runs, by role
     choice: PendingChoice | None = None
     instructions: list[str] = []  # of people, from every resume
     repairs: list[str] = []
+    withheld: list[WithheldPart] = []
     malformed: list[Note] = []
     duplicates: list[Note] = []
     unknown_types: dict[str, int] = {}
@@ -447,16 +390,34 @@ class RunState(msgspec.Struct, dict=True):
         """Whether the plan or workflow is recorded completely: the first checkpoint follows it in the same append."""
         return (self.plan is not None or self.workflow is not None) and bool(self.checkpoints)
 
+    def merged_into(self) -> str | None:
+        """The user's branch that has all work of the run; None while some of it is merged nowhere."""
+        merge = self.published.get("merge.into")
+        own = self.branches.get((self.run and self.run.branch) or "")
+        return merge.where if merge is not None and own is not None and own.tip in (None, merge.commit) else None
+
     @property
     def is_chat(self) -> bool:
         """Whether its conversations wait for their user between turns."""
         return bool((self.workflow or {}).get("chat"))
 
     @property
+    def is_interview(self) -> bool:
+        """Whether it is a chat in which an agent proposes a plan."""
+        return bool((self.workflow or {}).get("interview"))
+
+    @property
     def is_missing_plan(self) -> bool:
         """Whether a Holdfast run was killed before its plan was recorded. Such a run cannot continue."""
         return self.run is not None and self.run.repo is not None and not self.has_plan
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether another machine had this cluster run before the newest session."""
+        machines = [session.machine for session in self.sessions.values() if session.machine is not None]
+        return len(machines) > 1 and machines[-1] != machines[-2]
+
     def newest_session(self) -> Session | None:
-        """The newest session that worked on the run itself; None when none did."""
-        return next((session for session in reversed(self.sessions.values()) if not session.upkeep), None)
+        """The newest session that worked on the run itself, and was not taken back; None when none did."""
+        worked = (session for session in reversed(self.sessions.values()) if not (session.upkeep or session.abandoned))
+        return next(worked, None)

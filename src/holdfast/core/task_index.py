@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from holdfast.core.phase_state import Research
-from holdfast.core.state import Plan, RunState, Task, TaskStatus
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Plan, Task, TaskStatus
 
 DONE_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
 _TASK_INDEX, _OPEN_RESEARCH = "task_index", "open_research"

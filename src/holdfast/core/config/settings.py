@@ -1,31 +1,18 @@
-"""All settings and their defaults. docs/configuration.md and the JSON schema are generated from this file.
-
-TOML may write a duration as `90m` and a command as one text; here they are seconds and a tuple of words.
-"""
+"""All settings and their defaults. docs/configuration.md and the JSON schema are generated from this file."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
-from holdfast.core.config.durations import DURATION_PATTERN, MAX_DURATION_S
+from holdfast.core.config.operations import Budgets, NotifyTarget, Price, TelemetrySettings
+from holdfast.core.config.tables import COMMAND, SPAN, Command, Count, Money, SettingsTable, Span
 from holdfast.core.conversation.permission import Policy, Rule
 from holdfast.core.conversation.states import AfterInterruption
 from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.core.work.workflow import Publish
 
-SPAN = {"written": "span"}
-COMMAND = {"written": "command"}
-
-Span = Annotated[float, Meta(ge=0, le=MAX_DURATION_S, extra=SPAN, extra_json_schema={"pattern": DURATION_PATTERN})]
-Command = Annotated[tuple[str, ...], Meta(min_length=1, extra=COMMAND, extra_json_schema={"minLength": 1})]
-Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-Money = Annotated[float, Meta(ge=0, le=1e9)]
-
-
-class SettingsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the config. Unknown keys are errors."""
+__all__ = ["COMMAND", "SPAN", "Command", "Count", "Money", "Settings", "SettingsTable", "Span"]
 
 
 class RuntimeChoice(SettingsTable, frozen=True):
@@ -65,6 +52,72 @@ class Role(SettingsTable, frozen=True):
         RuntimeChoice | None,
         Meta(description="where it runs; default: as the agent or the run", examples=[{"kind": "sandbox"}]),
     ] = None
+    fallback: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="agents that take over while its provider's limit is reached, best first",
+            examples=[["codex", "gemini"]],
+        ),
+    ] = ()
+
+
+class QuotaSettings(SettingsTable, frozen=True):
+    """What to do when a provider's usage limit is reached."""
+
+    wait: Annotated[
+        Span,
+        Meta(
+            description="how long a session waits for the reset; a longer wait ends it, and `holdfast watch` resumes it"
+        ),
+    ] = 300.0
+    back_off: Annotated[
+        Span, Meta(description="the wait when no reset time is known; doubled after each further refusal")
+    ] = 300.0
+    longest_back_off: Annotated[Span, Meta(description="the longest such wait")] = 3600.0
+    go_back: Annotated[
+        bool, Meta(description="return to the first agent in the middle of a task, once its limit has reset")
+    ] = False
+
+
+class OutageSettings(SettingsTable, frozen=True):
+    """What to do when a provider or the network is away."""
+
+    wait: Annotated[
+        Span, Meta(description="how long a session waits in all; then it ends, and `holdfast watch` resumes it")
+    ] = 1800.0
+    back_off: Annotated[Span, Meta(description="the first wait; doubled after each further failure")] = 5.0
+    longest_back_off: Annotated[Span, Meta(description="the longest wait")] = 300.0
+
+
+class RetentionSettings(SettingsTable, frozen=True):
+    """How `holdfast watch`, `serve` and `prune` shrink finished runs. Each time counts from the run's last event."""
+
+    worktrees_after: Annotated[
+        Span, Meta(description="delete the worktrees of a finished run, and keep its branches; 0: never")
+    ] = 0.0
+    archive_after: Annotated[
+        Span, Meta(description="delete the worktrees, branches and snapshots of a finished run; 0: never")
+    ] = 0.0
+    compress_after: Annotated[Span, Meta(description="compress the log of an archived run; 0: never")] = 0.0
+    transcripts_after: Annotated[
+        Span, Meta(description="withhold the messages in the log of an archived run; 0: never")
+    ] = 0.0
+    delete_after: Annotated[
+        Span, Meta(description="delete an archived run, except its summary and the end of its chain; 0: never")
+    ] = 0.0
+
+
+class DiskSettings(SettingsTable, frozen=True):
+    """When to stop because of little disk space."""
+
+    reserve: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000_000,
+            description="a session ends while so many megabytes are free, or 2 % of a small file system; 0: never",
+        ),
+    ] = 200
 
 
 class Caps(SettingsTable, frozen=True):
@@ -227,6 +280,19 @@ class Chat(SettingsTable, frozen=True):
     ] = 600.0
 
 
+class Serve(SettingsTable, frozen=True):
+    """The page in the browser."""
+
+    resume_on_open: Annotated[
+        bool,
+        Meta(description="whether opening a conversation resumes it, idle, if nobody has to decide anything"),
+    ] = True
+    editor: Annotated[
+        str | None,
+        Meta(description="the command that opens a file, with {file} and {line}", examples=["code -g {file}:{line}"]),
+    ] = None
+
+
 class MemoryCaps(SettingsTable, frozen=True):
     """How much memory a prompt may contain, in characters."""
 
@@ -239,6 +305,25 @@ class Approvals(StrEnum):
 
     ASK = "ask"
     GIVEN = "given"
+
+
+class ClusterSettings(SettingsTable, frozen=True):
+    """Runs on the machines of a cluster."""
+
+    engine: Annotated[
+        str | None,
+        Meta(
+            description="the Temporal server that places runs; only in your own config file. `HOLDFAST_ENGINE` "
+            "replaces it",
+            examples=["temporal://temporal.example.org:7233"],
+        ),
+    ] = None
+    heartbeat: Annotated[
+        Span, Meta(description="after so long without a sign of life from a worker, its runs are placed elsewhere")
+    ] = 30.0
+    snapshots: Annotated[
+        Span, Meta(description="how often the files of a turn in progress are saved to the remote; 0: never")
+    ] = 60.0
 
 
 class Settings(SettingsTable, frozen=True):
@@ -276,5 +361,23 @@ class Settings(SettingsTable, frozen=True):
     agents: Annotated[dict[str, AgentEntry], Meta(description="your own agents, by name")] = {}
     runtime: RuntimeChoice = RuntimeChoice()
     resume: ResumePolicy = ResumePolicy()
+    quota: QuotaSettings = QuotaSettings()
+    outage: OutageSettings = OutageSettings()
+    disk: DiskSettings = DiskSettings()
+    budgets: Budgets = Budgets()
+    prices: Annotated[dict[str, Price], Meta(description="your own prices, by model or pattern")] = {}
+    notify: Annotated[dict[str, NotifyTarget], Meta(description="where notifications go, by a name of yours")] = {}
+    telemetry: TelemetrySettings = TelemetrySettings()
+    retention: RetentionSettings = RetentionSettings()
     chat: Chat = Chat()
+    serve: Serve = Serve()
     memory: MemoryCaps = MemoryCaps()
+    store: Annotated[
+        str | None,
+        Meta(
+            description="database that keeps the runs instead of files, without its password; only in your own config "
+            "file. `HOLDFAST_STORE` replaces it",
+            examples=["postgresql://holdfast@db.example.org/holdfast"],
+        ),
+    ] = None
+    cluster: ClusterSettings = ClusterSettings()

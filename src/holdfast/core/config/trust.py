@@ -19,10 +19,28 @@ _ALWAYS_GUARDED = (
     ("approvals",),
     ("publish",),
     ("runtime",),
+    ("serve",),
+    ("quota",),
+    ("outage",),
+    ("disk",),
+    ("store",),
+    ("notify",),
+    ("prices",),
+    ("telemetry",),
+    ("retention",),
+    ("cluster",),
     ("roles", "*", "runtime"),
 )
-_LIMITS = (("caps", "*"), ("parallel",), ("reviewers",), ("resume", "auto"), ("resume", "deaths"), ("memory", "*"))
-_NAME_SETTINGS = (("agent",), ("workflow",), ("roles", "*", "agent"))
+_LIMITS = (
+    ("caps", "*"),
+    ("budgets", "*"),
+    ("parallel",),
+    ("reviewers",),
+    ("resume", "auto"),
+    ("resume", "deaths"),
+    ("memory", "*"),
+)
+_NAME_SETTINGS = (("agent",), ("workflow",), ("roles", "*", "agent"), ("roles", "*", "fallback"))
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")  # not a file, a playbook, or a command with arguments
 
 
@@ -54,7 +72,7 @@ def _needs_trust(path: KeyPath, value: Any, base: Settings) -> bool:
     if any(_matches(path, pattern) for pattern in _ALWAYS_GUARDED):
         return True
     if any(_matches(path, pattern) for pattern in _NAME_SETTINGS):
-        return not _PLAIN_NAME.fullmatch(value)
+        return not all(_PLAIN_NAME.fullmatch(name) for name in ([value] if isinstance(value, str) else value))
     if any(_matches(path, pattern) for pattern in _LIMITS):
         limit = _setting_at(base, path)
         return limit is not None and bool(value > limit)

@@ -5,24 +5,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _AUTH_REQUIRED_CODE = -32000  # the protocol's code; some agents use it for other errors too
-_AUTH_ERROR = re.compile(
-    r"\b401\b|unauthori[sz]ed|unauthenticated|authentication|not (?:logged|signed) in"
+_AUTH_ERROR = (  # compiled when an agent fails
+    r"(?i)\b401\b|unauthori[sz]ed|unauthenticated|authentication|not (?:logged|signed) in"
     r"|(?:invalid|incorrect|missing|wrong|expired|no|bad)[\w\s'\"-]{0,20}"
     r"(?:api[ _-]?key|credential|access token|auth token)"
     r"|api[ _-]?key[\w\s'\"-]{0,30}(?:invalid|incorrect|missing|required|not (?:set|found|provided|valid)|expired)"
     r"|(?:please|must|need to|first|run|use)\b[^.\n]{0,30}\blog ?in\b|/login\b|\blogin (?:required|first)"
-    r"|environment variable[^.\n]{0,40}_(?:KEY|TOKEN)\b",
-    re.IGNORECASE,
+    r"|environment variable[^.\n]{0,40}_(?:KEY|TOKEN)\b"
 )
-_OTHER_LIMITS = re.compile(r"quota|rate.?limit|usage limit|overloaded|credit", re.IGNORECASE)
+_OTHER_LIMITS = r"(?i)quota|rate.?limit|usage limit|overloaded|credit"
 _MAX_LISTED = 8  # variables in a message
 
 
 def is_auth_error(text: str, code: int | None = None) -> bool:
     """Whether an agent's error says that it has no valid login or key."""
-    if _AUTH_ERROR.search(text):
+    if re.search(_AUTH_ERROR, text):
         return True
-    return code == _AUTH_REQUIRED_CODE and not _OTHER_LIMITS.search(text)
+    return code == _AUTH_REQUIRED_CODE and not re.search(_OTHER_LIMITS, text)
 
 
 class SecretVariables(NamedTuple):

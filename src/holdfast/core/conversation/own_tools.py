@@ -46,6 +46,11 @@ def own_tool(call: ToolCall) -> str | None:
     return tool if tool is not None and _is_input_of(tool, call) else None
 
 
+def is_report(call: ToolCall) -> bool:
+    """Whether the call only reports to Holdfast. Not for permissions: some agents leave the server out of the title."""
+    return own_tool(call) is not None or (call.title in _TOOLS and _is_input_of(call.title, call))
+
+
 def _is_input_of(tool: str, call: ToolCall) -> bool:
     given = call.input
     if isinstance(given, Mapping) and given.keys() == _CODEX_CALL and "arguments" not in _fields(tool):

@@ -106,6 +106,7 @@ class RecoveryStrategy(StrEnum):
     """How a conversation continues after its agent died, best first."""
 
     REATTACH = "reattach"
+    FORK = "session/fork"  # at the message to which the conversation was rewound
     RESUME = "session/resume"
     LOAD = "session/load"
     HISTORY = "history injection"
@@ -124,11 +125,21 @@ class Capability(NamedTuple):
 
 
 def recovery_strategies(
-    token: str | None, *, resume: Capability, load: Capability, is_alive: bool, has_history: bool
+    token: str | None,
+    *,
+    resume: Capability,
+    load: Capability,
+    is_alive: bool,
+    has_history: bool,
+    can_fork: bool = False,
 ) -> list[RecoveryStrategy]:
-    """The strategies to try, in order. The last is a new session, which gets the history if there is one."""
+    """The strategies to try, in order. The last is a new session, which gets the history if there is one.
+
+    `can_fork`: the conversation was rewound, and the agent may be able to copy its session up to that message.
+    """
     possible = {
         RecoveryStrategy.REATTACH: is_alive,
+        RecoveryStrategy.FORK: can_fork,
         RecoveryStrategy.RESUME: token is not None and resume.is_usable,
         RecoveryStrategy.LOAD: token is not None and load.is_usable,
         RecoveryStrategy.HISTORY: has_history,
@@ -146,6 +157,7 @@ def next_strategy(strategies: Sequence[RecoveryStrategy], tried: Sequence[Recove
 
 
 NATIVE_STRATEGIES = frozenset({RecoveryStrategy.RESUME, RecoveryStrategy.LOAD})
+NEW_SESSION_STRATEGIES = frozenset({RecoveryStrategy.HISTORY, RecoveryStrategy.FRESH})
 
 # Our own agents: the session exists but cannot be opened now, for example on a full disk.
 SESSION_UNAVAILABLE_CODE = -32050

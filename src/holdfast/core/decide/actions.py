@@ -1,7 +1,11 @@
 """The actions that `decide` can choose, and the facts that it needs beyond the log."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, NamedTuple
+
+from holdfast.core.provider_limit import LimitKind
+from holdfast.core.work.agent_choice import AgentChoice
 
 KeyKind = Literal["task", "wave", "phase", "research"]
 
@@ -41,6 +45,8 @@ class ActionKind(StrEnum):
     ACCEPT = "accept"  # the work so far
     NEXT_ITERATION = "next iteration"  # after accepted work was merged
     RESUME_AGENT = "resume agent"  # without a prompt
+    ACCEPT_PLAN = "accept plan"  # of an interview
+    PREPARE_RUN = "prepare run"  # from the accepted plan of an interview
     END_CONVERSATIONS = "end conversations"  # of a chat that is finished
 
 
@@ -94,13 +100,26 @@ class Action(NamedTuple):
         return ActionKey("wave", str(self.wave))
 
 
+class AgentPause(NamedTuple):
+    """An agent gets no prompt for so many seconds. `parks`: too long for the session to wait."""
+
+    kind: LimitKind
+    left_s: float
+    parks: bool = False
+
+
 class RuntimeFacts(NamedTuple):
-    """Facts that are not in the log: actions in progress, actions that failed too often, the session's age."""
+    """Facts that are not in the log: actions in progress, actions that failed too often, the session's age.
+
+    `paused` are the agents whose provider accepts no prompt now; `agents` says who plays which role.
+    """
 
     busy: frozenset[ActionKey] = frozenset()
     stuck: frozenset[ActionKey] = frozenset()
     elapsed_s: float = 0.0
     idle_s: float = 0.0  # since the last action ended
+    paused: Mapping[str, AgentPause] = {}
+    agents: AgentChoice = AgentChoice()
 
     @property
     def busy_tasks(self) -> frozenset[str]:

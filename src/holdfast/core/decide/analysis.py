@@ -11,8 +11,9 @@ from holdfast.core.decide.resume import ResumeDecision, decide_resume, with_pend
 from holdfast.core.end_reason import RESUMABLE_REASONS
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
-from holdfast.core.state import CheckpointReached, Issue, Note, RunState, Session, Task, TaskStatus
+from holdfast.core.state import CheckpointReached, Issue, Note, RunState, Session
 from holdfast.core.summary.gates import phase_awaiting_approval
+from holdfast.core.task_state import Task, TaskStatus
 
 
 class SeqGap(msgspec.Struct, frozen=True):
@@ -91,7 +92,8 @@ def _is_end(line: Line) -> bool:
 def interrupted_sessions(state: RunState) -> list[str]:
     """Sessions without an end that no later session resumed, newest first."""
     resumed = set(_resumed_sessions(state).values())
-    return [s.sid for s in reversed(state.sessions.values()) if not (s.ended or s.upkeep or s.sid in resumed)]
+    left_open = (s for s in reversed(state.sessions.values()) if not (s.ended or s.upkeep or s.abandoned))
+    return [session.sid for session in left_open if session.sid not in resumed]
 
 
 def continues_earlier_session(state: RunState, session: Session) -> bool:

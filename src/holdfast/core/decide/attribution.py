@@ -23,8 +23,9 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.state import Conversation, RunState
+from holdfast.core.work import agent_choice
 
-WORKER, EVALUATOR = "worker", "evaluator"
+WORKER, EVALUATOR = agent_choice.WORKER, agent_choice.EVALUATOR
 
 _WORKER_EVENTS = (TaskStarted, TaskCompleted, TaskFailed, CaseSubmitted, IterationEnded, LearningsProposed)
 _OPTIONAL_TASK_EVENTS = (BlockerReported, ProgressReported)

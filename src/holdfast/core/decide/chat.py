@@ -10,17 +10,23 @@ from typing import NamedTuple
 
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKind, PromptKind, RuntimeFacts
+from holdfast.core.decide.paused import is_paused
 from holdfast.core.decide.tasks import exceeded_cap
 from holdfast.core.end_reason import EndReason
 from holdfast.core.messages.schema import PROMPT_KINDS, MessageKind
-from holdfast.core.state import BEGUN_STATUSES, EffectStatus, OpenMessage, RunState, Task, TaskStage, TaskStatus
-from holdfast.core.work.workflow import Bounds
+from holdfast.core.state import EffectStatus, OpenMessage, RunState
+from holdfast.core.task_state import BEGUN_STATUSES, Task, TaskStage, TaskStatus
+from holdfast.core.work.workflow import Bounds, Workflow
 
 PEER = "peer"  # the role of another agent in the worktree of a task
 
 _DELIVERED_KINDS = (*PROMPT_KINDS, MessageKind.ADD_CONVERSATION)
 _QUEUED_KINDS = (*_DELIVERED_KINDS, MessageKind.ACCEPT, MessageKind.RESUME_CONVERSATION)
+STARTING_KINDS = frozenset({*_QUEUED_KINDS, MessageKind.EDIT_PLAN})  # messages for which a runner is started
 _OVER_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, TaskStatus.FAILED)
+
+
+_CHAT = Workflow(name="chat", about="", chat=True)
 
 
 class _View(NamedTuple):
@@ -101,6 +107,11 @@ def main_task(state: RunState) -> str | None:
     return next(unfinished, next(iter(order), None))
 
 
+def interview_task(state: RunState) -> str | None:
+    """The task of an interview: its first."""
+    return next(iter(state.plan.order if state.plan is not None else []), None)
+
+
 def _task_of(state: RunState, message: OpenMessage, main: str | None) -> str | None:
     if message.conversation is not None:
         conversation = state.conversations.get(message.conversation)
@@ -119,11 +130,15 @@ def _actions(view: _View) -> Iterator[Action]:
         action = _task_action(state, task_id, task)
         if action is None or (merging and action.kind is ActionKind.MERGE):
             continue
+        if is_paused(state, _CHAT, facts, action):
+            continue
         merging = merging or action.kind is ActionKind.MERGE
         yield action
 
 
 def _task_action(state: RunState, task_id: str, task: Task) -> Action | None:
+    if state.interview is not None and state.interview.is_accepted and task_id == interview_task(state):
+        return Action(ActionKind.PREPARE_RUN, task_id)
     if task.status is TaskStatus.PENDING:
         return Action(ActionKind.START, task_id)
     if task.status in BEGUN_STATUSES:
@@ -161,7 +176,7 @@ def _between_turns(state: RunState, task_id: str, task: Task) -> Action | None:
     if queue:
         message = state.messages[queue[0]]
         if message.kind == MessageKind.ACCEPT:
-            return Action(ActionKind.ACCEPT, task_id)
+            return Action(ActionKind.ACCEPT_PLAN if state.is_interview else ActionKind.ACCEPT, task_id)
         receiver = receiver_of(state, task_id, message)
         if message.kind == MessageKind.RESUME_CONVERSATION:
             return Action(ActionKind.RESUME_AGENT, task_id, conversation=receiver)

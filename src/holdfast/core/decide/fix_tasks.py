@@ -1,7 +1,8 @@
 """Turn the findings of a review into one more task of the plan, processed like any other."""
 
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
-from holdfast.core.state import Plan, RunState, Task
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Plan, Task
 from holdfast.core.text.fingerprint import fingerprint
 
 

@@ -1,6 +1,7 @@
 """What a dead session and a failed recovery strategy mean for a conversation."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from holdfast.core.conversation.states import (
@@ -28,12 +29,20 @@ _UNKNOWN_PROGRESS = "whether the agent got the prompt is unknown"
 _BUSY_STATES = (ConversationState.RUNNING, ConversationState.STARTING)
 
 
+class CauseOfDeath(StrEnum):
+    """Why an earlier session left its turns open."""
+
+    SESSION = "the session died"
+    REBOOT = "the machine went down"
+    MOVED = "the machine that had the run was lost, and another one continues it"
+
+
 def interruption_events(
-    conversation_id: str, conversation: Conversation, *, was_heard: bool, rebooted: bool
+    conversation_id: str, conversation: Conversation, *, was_heard: bool, cause: CauseOfDeath
 ) -> list[Event]:
     """What an earlier session left open in a conversation when it died: its turn, the turn's calls, its agent.
 
-    `was_heard`: the agent did something in the turn. `rebooted`: the machine went down since the agent was started.
+    `was_heard`: the agent did something in the turn.
     """
     events: list[Event] = []
     if conversation.turn is not None:
@@ -41,8 +50,8 @@ def interruption_events(
             ToolReturned(conversation=conversation_id, call=call, status=INTERRUPTED)
             for call in conversation.turn.calls
         ]
-        died = "the machine went down" if rebooted else _SESSION_DIED
-        reason = f"{died}; {PROGRESS_TEXT[True] if was_heard else _UNKNOWN_PROGRESS}"
+        rebooted = cause is CauseOfDeath.REBOOT
+        reason = f"{cause}; {PROGRESS_TEXT[True] if was_heard else _UNKNOWN_PROGRESS}"
         turn_id = conversation.turn.turn
         events.append(TurnInterrupted(conversation=conversation_id, turn=turn_id, reason=reason, rebooted=rebooted))
     if conversation.pid is not None:

@@ -13,6 +13,7 @@ from holdfast.core.decide import tasks as deciding
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKind, PromptKind, RuntimeFacts
 from holdfast.core.decide.chat import decide_chat
 from holdfast.core.decide.conditions import condition_holds
+from holdfast.core.decide.paused import is_paused, wait_or_park
 from holdfast.core.decide.tasks import exceeded_cap
 from holdfast.core.end_reason import PHASE_REASONS, EndReason, TaskFailure
 from holdfast.core.events.issue import BlockerReported
@@ -20,9 +21,10 @@ from holdfast.core.events.phase import DONE, FAILED, PASSED
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.phase_state import Approval, PhaseProgress, PhaseStatus, Research
-from holdfast.core.state import BEGUN_STATUSES, RunState
+from holdfast.core.state import RunState
 from holdfast.core.summary.gates import change_target
 from holdfast.core.task_index import open_research
+from holdfast.core.task_state import BEGUN_STATUSES
 from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Publish, Workflow
 
 VALIDATORS = "validators"  # the project's checks, as a reviewer
@@ -45,7 +47,16 @@ class _View(NamedTuple):
 def decide(
     state: RunState, workflow: Workflow, bounds: Bounds, facts: RuntimeFacts = NOTHING_IN_PROGRESS
 ) -> list[Action]:
-    """All actions that can start now. Empty while everything is in progress."""
+    """All actions that can start now. Empty while everything is in progress, or waits for a provider."""
+    actions = _decide(state, workflow, bounds, facts)
+    if not facts.paused or facts.busy or any(action.kind is not ActionKind.STOP for action in actions):
+        return actions
+    without_pauses = _decide(state, workflow, bounds, facts._replace(paused={}))
+    withheld = [action for action in without_pauses if action.kind is not ActionKind.STOP]
+    return wait_or_park(state, workflow, facts, withheld) if withheld else actions
+
+
+def _decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: RuntimeFacts) -> list[Action]:
     view = _View(state, workflow, bounds, facts)
     if workflow.chat:
         return decide_chat(state, bounds, facts)
@@ -79,7 +90,7 @@ def _within_limits(view: _View, actions: tuple[Action, ...]) -> Iterator[Action]
     taken = {*facts.busy, *facts.stuck}
     at_work = sum(key.kind in ("phase", "research") for key in facts.busy)
     for action in actions:
-        if action.key in taken:
+        if action.key in taken or is_paused(view.state, view.workflow, facts, action):
             continue
         if action.kind in _PROMPTING_ACTIONS:
             most = bounds.reviewers if action.kind is ActionKind.REVIEW else bounds.parallel

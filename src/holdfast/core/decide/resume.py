@@ -25,18 +25,8 @@ from holdfast.core.events.session import RunResumed
 from holdfast.core.events.task import TaskSkipped
 from holdfast.core.events.work import TaskReopened, TaskRestarted
 from holdfast.core.phase_state import PhaseStatus
-from holdfast.core.state import (
-    BEGUN_STATUSES,
-    BranchStatus,
-    CheckpointReached,
-    Issue,
-    PendingChoice,
-    Plan,
-    RunState,
-    Task,
-    TaskStage,
-    TaskStatus,
-)
+from holdfast.core.state import BranchStatus, CheckpointReached, Issue, PendingChoice, RunState
+from holdfast.core.task_state import BEGUN_STATUSES, Plan, Task, TaskStage, TaskStatus
 from holdfast.core.work.plan import natural_sort_key, plan_graph
 from holdfast.leaf.errors import BadInput, DecisionNeeded, PlanRejected
 
@@ -74,6 +64,7 @@ _POLICIES = {  # the first choice that is offered
     "skip": (Choice.SKIP,),
     "replan": (Choice.REPLAN,),
 }
+ON_ISSUE = (*_POLICIES, ASK)  # how to continue by a name; any other text is instructions
 
 
 class ResumeOption(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -186,6 +177,8 @@ def opening_of(state: RunState) -> Opening:
     newest = state.newest_session()
     if newest is None or newest.command != "plan":
         return Opening.RESUME
+    if state.conversations or any(task.status is not TaskStatus.PENDING for task in state.tasks.values()):
+        return Opening.RESUME  # a fork, with work of its parent
     return Opening.START if newest.ended else Opening.FINISH_PLANNING
 
 

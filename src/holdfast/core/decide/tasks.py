@@ -17,12 +17,14 @@ from holdfast.core.conversation.states import (
     UNFINISHED_TURN_REASONS,
 )
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKey, ActionKind, PromptKind, RuntimeFacts
+from holdfast.core.decide.paused import is_paused
 from holdfast.core.end_reason import TASK_REASONS, EndReason, TaskFailure
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.messages.addressing import messages_for, shared_addresses
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import Conversation, EffectStatus, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, EffectStatus, RunState
 from holdfast.core.task_index import TaskIndex, WaveIndex, open_research, task_index
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 
 MAX_VERDICT_PROMPTS = 3  # before Holdfast makes up a rejection
@@ -67,9 +69,16 @@ def exceeded_cap(state: RunState, bounds: Bounds, facts: RuntimeFacts) -> str | 
         return EndReason.WALL_CLOCK
     if bounds.tokens is not None and budget.input_tokens + budget.output_tokens >= bounds.tokens:
         return EndReason.TOKEN_CAP
-    if bounds.dollars is not None and (budget.dollars or 0.0) >= bounds.dollars:
+    if bounds.dollars is not None and (budget.dollars or 0.0) + (budget.estimate or 0.0) >= bounds.dollars:
         return EndReason.COST_CAP
     return None
+
+
+def is_over_budget(task: Task, bounds: Bounds) -> bool:
+    """Whether a task has spent what one task may spend."""
+    if bounds.task_tokens is not None and task.tokens >= bounds.task_tokens:
+        return True
+    return bounds.task_dollars is not None and task.dollars >= bounds.task_dollars
 
 
 def _task_actions(view: _View) -> Iterator[Action]:
@@ -176,11 +185,14 @@ def _task_action(view: _View, task_id: str) -> Action | None:
     task = view.state.tasks.get(task_id) or Task()
     if view.facts.is_busy(task_id) or view.facts.is_stuck(task_id) or _has_unknown_effect(view.state, task_id):
         return None
+    action = None
     if task.status is TaskStatus.IN_PROGRESS:
-        return _next_step(view, task_id, task)
-    if task.status is TaskStatus.PENDING and task_index(view.state).is_ready(task_id):
-        return Action(ActionKind.START, task_id)
-    return None
+        action = _next_step(view, task_id, task)
+    elif task.status is TaskStatus.PENDING and task_index(view.state).is_ready(task_id):
+        action = Action(ActionKind.START, task_id)
+    if action is None or is_paused(view.state, view.workflow, view.facts, action):
+        return None
+    return action
 
 
 def _has_unknown_effect(state: RunState, task_id: str) -> bool:
@@ -274,6 +286,8 @@ def _failure_reason(view: _View, task_id: str, task: Task) -> str | None:
     bounds = view.bounds
     if any(issue.task == task_id and issue.type == BlockerReported.type for issue in view.state.issues):
         return TaskFailure.BLOCKED
+    if is_over_budget(task, bounds) and _wants_prompt(view, task_id, task):
+        return EndReason.TASK_BUDGET
     if view.workflow.evaluate and not task.conflicts and task.evaluations >= bounds.evaluator_calls:
         return EndReason.EVALUATOR_CAP  # no evaluation is left for further work
     if task.conflicted > bounds.conflict_attempts:
@@ -286,6 +300,14 @@ def _failure_reason(view: _View, task_id: str, task: Task) -> str | None:
         without_result = (EndReason.NO_CASE, EndReason.EMPTY_RESPONSES)
         return EndReason(task.reason) if task.reason in without_result else EndReason.ITERATION_CAP
     return None
+
+
+def _wants_prompt(view: _View, task_id: str, task: Task) -> bool:
+    """Whether the next step of the worker is another prompt, and not the check of what it has done."""
+    worker = view.state.conversations.get(task.worker or "")
+    if worker is None or worker.turns <= task.since or was_interrupted(worker):
+        return True
+    return _has_message_to_deliver(view, task_id)
 
 
 def _has_declined(view: _View, task_id: str, task: Task) -> bool:
@@ -329,6 +351,8 @@ def _next_prompt(task: Task) -> PromptKind:
 def _evaluation_step(view: _View, task_id: str, task: Task) -> Action | None:
     if task.evaluations >= view.bounds.evaluator_calls:
         return Action(ActionKind.FAIL, task_id, reason=EndReason.EVALUATOR_CAP)
+    if is_over_budget(task, view.bounds):
+        return Action(ActionKind.FAIL, task_id, reason=EndReason.TASK_BUDGET)
     evaluator = view.state.conversations.get(task.evaluator or "")
     if evaluator is None or evaluator.state in ENDED_STATES or evaluator.turns == 0:
         return Action(ActionKind.EVALUATE, task_id, PromptKind.BEGIN)

@@ -8,7 +8,8 @@ from holdfast.core.conversation.states import ENDED_STATES, ConversationState, c
 from holdfast.core.events import Event
 from holdfast.core.events.chat import TaskStateChanged
 from holdfast.core.events.conversation import ConversationStateChanged
-from holdfast.core.state import BEGUN_STATUSES, Conversation, RunState, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, RunState
+from holdfast.core.task_state import BEGUN_STATUSES, TaskStage, TaskStatus
 from holdfast.core.work.task_states import check_task_transition
 
 _TASK_STATUSES = {ConversationState.RUNNING: TaskStatus.IN_PROGRESS, ConversationState.WAITING: TaskStatus.REVIEW}

@@ -9,6 +9,7 @@ class UsageRecorded(Event, frozen=True, kw_only=True):
     """Usage since the last such event; the fold adds it up over all sessions.
 
     `priced`: the agent reported a cost, which may be zero. In older logs only a cost above zero shows that.
+    `estimate` is what these tokens cost by a table of prices, in dollars, if the agent reports no cost.
     """
 
     type: ClassVar[str] = "usage.recorded"
@@ -18,6 +19,7 @@ class UsageRecorded(Event, frozen=True, kw_only=True):
     conversation: str | None = None
     task: str | int | None = None
     priced: bool = False
+    estimate: float | None = None
 
 
 class BudgetSet(Event, frozen=True, kw_only=True):

@@ -16,7 +16,10 @@ class ImportOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationOpened(Event, frozen=True, kw_only=True):
-    """`about` is the subject when it is not a task: a phase or a research question."""
+    """`about` is the subject when it is not a task: a phase or a research question.
+
+    `after` is the conversation of another agent that it continues: its history goes with the first prompt.
+    """
 
     type: ClassVar[str] = "conversation.opened"
     conversation: str
@@ -24,6 +27,7 @@ class ConversationOpened(Event, frozen=True, kw_only=True):
     role: str | None = None
     task: str | int | None = None
     about: str | None = None
+    after: str | None = None
 
 
 class ConversationStateChanged(Event, frozen=True, kw_only=True):
@@ -44,7 +48,8 @@ class ConversationTokenStored(Event, frozen=True, kw_only=True):
 class ConversationAttached(Event, frozen=True, kw_only=True):
     """An agent process serves the conversation. `rung` is the recovery strategy that worked; `notice` is for people.
 
-    `runtime` is where it runs; `container` is the id of its container in the engine.
+    `runtime` is where it runs; `container` is the id of its container in the engine. `model` is the agent's current
+    model, if it tells.
     """
 
     type: ClassVar[str] = "conversation.attached"
@@ -58,6 +63,7 @@ class ConversationAttached(Event, frozen=True, kw_only=True):
     version: str | None = None
     runtime: str | None = None
     container: str | None = None
+    model: str | None = None
 
 
 class ConversationDetached(Event, frozen=True, kw_only=True):
@@ -81,6 +87,36 @@ class ModeChanged(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "conversation.mode_changed"
     conversation: str
     mode: str
+
+
+class CommandsListed(Event, frozen=True, kw_only=True):
+    """The agent's own slash commands, by name without the slash: what each does. Each list replaces the one before."""
+
+    type: ClassVar[str] = "conversation.commands_listed"
+    conversation: str
+    commands: dict[str, str] = {}
+
+
+class SentFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that went with a prompt. `form` is how the agent got it: image, audio, embedded, link, or missing.
+
+    `id` is the SHA-256 of an attachment in the run's folder; None for a file of the worktree, named with `@`.
+    """
+
+    name: str
+    media_type: str
+    size: int
+    form: str
+    id: str | None = None
+
+
+class FilesSent(Event, frozen=True, kw_only=True):
+    """The files that go with the prompt of a turn: attachments, and files that its text names."""
+
+    type: ClassVar[str] = "prompt.files_sent"
+    conversation: str
+    turn: str
+    sent: list[SentFile] = []
 
 
 class AgentPlanned(Event, frozen=True, kw_only=True):
@@ -267,12 +303,14 @@ FAMILY = (
     ConversationDetached,
     RecoveryStrategyFailed,
     ModeChanged,
+    CommandsListed,
     AgentPlanned,
     AgentMisbehaved,
     PermissionRequested,
     PermissionAnswered,
     ToolBlocked,
     TurnStarted,
+    FilesSent,
     TurnEnded,
     TurnWasEmpty,
     TurnInterrupted,

@@ -56,6 +56,7 @@ class RunForked(Event, frozen=True, kw_only=True):
 
     The events before this one, in the same append, are that past under the run's own names. `branches` is where its
     branches begin; `snapshots` are refs of the past's snapshots, so that nothing of the parent is needed any more.
+    `after_planning` is how many of the events before this one came after the planning of the past.
     """
 
     type: ClassVar[str] = "run.forked"
@@ -65,6 +66,7 @@ class RunForked(Event, frozen=True, kw_only=True):
     point: str | None = None
     branches: list[BranchPoint] = []
     snapshots: dict[str, str] = {}
+    after_planning: int | None = None
 
 
 FAMILY = (RunRewound, RewindFinished, RunForked)

@@ -4,14 +4,16 @@ from typing import Any, ClassVar
 
 from holdfast.core.events.base import Event
 
-MAINTENANCE_COMMANDS = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvage", "rewind", "adopt"})
+MAINTENANCE_COMMANDS = frozenset(
+    {"merge", "push", "pr", "reset", "archive", "doctor", "salvage", "rewind", "adopt", "prune", "export", "import"}
+)
 
 
 class SessionStart(Event, frozen=True, kw_only=True):
     """A session started. `command: resume` continues the session before it; any other command starts fresh.
 
     `MAINTENANCE_COMMANDS` do not change the progress of the run. `feature` is the run's short name, `mode` its
-    workflow.
+    workflow. `machine` identifies the machine: the host's name may be another one's, and a boot id changes.
     """
 
     type: ClassVar[str] = "session.start"
@@ -21,6 +23,7 @@ class SessionStart(Event, frozen=True, kw_only=True):
     mode: str | None = None
     host: str | None = None
     pid: int | None = None
+    machine: str | None = None
 
 
 class SessionEnd(Event, frozen=True, kw_only=True):
@@ -32,6 +35,11 @@ class SessionEnd(Event, frozen=True, kw_only=True):
 
 
 class RunCreated(Event, frozen=True, kw_only=True):
+    """A run was created. `remote` is the URL of the repository of a cluster run; `repo` is where it was submitted.
+
+    `needs` are the labels that a worker must have to get it.
+    """
+
     type: ClassVar[str] = "run.created"
     run_id: str
     goal: str
@@ -39,6 +47,8 @@ class RunCreated(Event, frozen=True, kw_only=True):
     repo: str | None = None
     base: str | None = None
     branch: str | None = None
+    remote: str | None = None
+    needs: list[str] = []
 
 
 class SeedsCommitted(Event, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ class ValidationStarted(Event, frozen=True, kw_only=True):
 class ValidationFinished(Event, frozen=True, kw_only=True):
     """All checks ran. Failed checks go back to the worker and start the next iteration.
 
-    `tree` was checked, so it is what is evaluated and committed.
+    `tree` was checked, so it is what is evaluated and committed. `ran` counts the checks; None in older logs.
     """
 
     type: ClassVar[str] = "validation.finished"
@@ -76,6 +76,7 @@ class ValidationFinished(Event, frozen=True, kw_only=True):
     passed: bool
     failed: list[str] = []
     tree: str | None = None
+    ran: int | None = None
 
 
 class VerdictGiven(Event, frozen=True, kw_only=True):

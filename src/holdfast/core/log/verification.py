@@ -8,10 +8,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from holdfast.core.events.log import RetentionApplied
 from holdfast.core.events.session import RunCreated
 from holdfast.core.log import chain
 from holdfast.core.log.anchors import RecordedAnchor
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, is_json, parse
+from holdfast.core.log.withholding import WithheldDigest, is_placeholder
 from holdfast.core.state import MAX_KEPT
 
 
@@ -36,6 +38,14 @@ class AnchorCheck(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
 
+class WithheldEvents(msgspec.Struct, frozen=True):
+    """The events that a retention rule withheld, and when that was recorded."""
+
+    rule: str
+    events: int
+    at: str | None
+
+
 class LogVerification(msgspec.Struct, frozen=True):
     lines: int
     events: int
@@ -46,6 +56,7 @@ class LogVerification(msgspec.Struct, frozen=True):
     damage_count: int
     ours: bool = False
     anchors: AnchorCheck = AnchorCheck()
+    withheld: tuple[WithheldEvents, ...] = ()
 
     @property
     def is_intact(self) -> bool:
@@ -71,6 +82,9 @@ class Verifier:
         self._pending_anchors = sorted(anchors, key=lambda anchor: anchor.position, reverse=True)  # the next one last
         self._confirmed: list[tuple[RecordedAnchor, int]] = []  # each with its line
         self._missing: list[tuple[RecordedAnchor, int]] = []
+        self._withheld_lines = WithheldDigest()
+        self._recorded_lines = 0  # of the withheld lines, those that the log's own record confirms
+        self._withheld: list[WithheldEvents] = []
 
     def feed(self, data: bytes) -> None:
         """Verify complete lines, each ended by a newline."""
@@ -86,6 +100,8 @@ class Verifier:
         """The result. `fragment` is what follows the last complete write call."""
         if fragment:
             self._report("torn: the last write has no end", self._lines + fragment.count(b"\n") + 1)
+        if self._withheld_lines.events > self._recorded_lines:
+            self._report(_UNRECORDED, self._lines + 1)
         self._missing += [(anchor, self._lines + 1) for anchor in reversed(self._pending_anchors)]
         self._pending_anchors = []
         ours = self._ours or bool(self._confirmed or self._missing)
@@ -103,6 +119,7 @@ class Verifier:
             damage=tuple(sorted(self._damage, key=lambda damage: damage.line)),
             damage_count=self._damage_count,
             ours=ours,
+            withheld=tuple(self._withheld),
             anchors=AnchorCheck(
                 found=len(self._confirmed) + len(self._missing),
                 held=len(self._confirmed),
@@ -130,7 +147,9 @@ class Verifier:
             self._ours = self._ours or line.type == RunCreated.type
             self._check_order(line)
             try:
-                CODEC.event(line)
+                event = CODEC.event(line)
+                if isinstance(event, RetentionApplied):
+                    self._check_withheld(event, line)
             except InvalidEventData as unfit:
                 self._report(str(unfit))
 
@@ -144,8 +163,23 @@ class Verifier:
         else:
             self._report(f"duplicate: session {line.sid} has seq {line.seq} again, or out of order")
 
+    def _check_withheld(self, record: RetentionApplied, line: Line) -> None:
+        """Compare the withheld lines so far with the record. Those of this record may not be withheld yet."""
+        found = self._withheld_lines
+        if found.events == record.all_events - record.events and record.events:
+            return
+        if (found.events, found.hexdigest()) != (record.all_events, record.digest):
+            self._report("the lines that are withheld before this one, or lines before them, are not what it recorded")
+        self._recorded_lines = found.events
+        if record.events:
+            self._withheld.append(WithheldEvents(record.rule, record.events, line.ts))
+
     def _check_chain(self, raw: bytes) -> None:
         bare, carried = chain.unseal(raw)
+        if carried is not None and is_placeholder(raw):  # the record of the withheld lines proves its link
+            self._withheld_lines.add(self._link, raw)
+            self._chained, self._link = True, carried
+            return
         own = chain.link(self._link, bare)
         if carried is None:
             if self._chained or self._must_be_chained:
@@ -166,6 +200,9 @@ class Verifier:
         self._damage_count += 1
         if len(self._damage) < MAX_KEPT:
             self._damage.append(Damage(number, reason))
+
+
+_UNRECORDED = "lines before the end are withheld, and no record of that follows them"
 
 
 def _missing_anchor_reason(anchor: RecordedAnchor, *, cut_off: bool) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping
 
 from holdfast.core.messages.schema import PROMPT_KINDS
 from holdfast.core.phase_state import PhaseStatus
-from holdfast.core.state import OpenMessage, RunState, TaskStatus
+from holdfast.core.state import OpenMessage, RunState
 from holdfast.core.task_index import task_index
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 
 _KINDS_WITHOUT_MESSAGES = (

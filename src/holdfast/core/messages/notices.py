@@ -1,11 +1,16 @@
 """Notices: facts that a task's worker cannot know. The log records delivered notices by their keys."""
 
-from holdfast.core.state import Task
+from holdfast.core.task_state import Task
 
 
 def change_key(task: Task) -> str:
     """The key of the notice that the task changed to its current text."""
     return f"task {task.key}"
+
+
+def plan_notice_key(revision: int) -> str:
+    """The key of the notice that the user changed the plan of an interview."""
+    return f"plan {revision}"
 
 
 def task_text(task: Task) -> str:

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.core.end_reason import EndReason
+from holdfast.core.events.plan import ProposedTask
 from holdfast.core.log.codec import DECODE_ERRORS
+from holdfast.core.messages.attachments import Attachment
 from holdfast.leaf.errors import BadInput
 
 _REPORT_PREFIX = "signal."  # followed by the agent's tool
@@ -37,6 +39,7 @@ class MessageKind(StrEnum):
     EDIT_MESSAGE = "edit_message"
     DELETE_MESSAGE = "delete_message"
     REVOKE_RULE = "revoke_rule"
+    EDIT_PLAN = "edit_plan"
 
 
 PROMPT_KINDS = (MessageKind.USER, MessageKind.RESEARCH, MessageKind.DENIAL)  # delivered with a prompt
@@ -58,10 +61,11 @@ class PromptMessage(msgspec.Struct, frozen=True):
 
 
 class UserMessage(PromptMessage, frozen=True):
-    """`conversation`: only for this conversation of a chat."""
+    """`conversation`: only for this conversation of a chat. `attachments` are in the run's folder already."""
 
     kind: ClassVar = MessageKind.USER
     conversation: str | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class ResearchReply(PromptMessage, frozen=True, omit_defaults=True):
@@ -182,6 +186,15 @@ class RevokeRule(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
 
 
+class EditPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Replace the plan of an interview."""
+
+    kind: ClassVar = MessageKind.EDIT_PLAN
+    overview: str
+    tasks: list[ProposedTask]
+    seeds: list[str] = []
+
+
 class RefusedReport(msgspec.Struct, frozen=True):
     """A report that was answered with an error. `raw` are the arguments of the call, cut when long."""
 
@@ -221,6 +234,7 @@ ChatCommand = (
     | EditMessage
     | DeleteMessage
     | RevokeRule
+    | EditPlan
 )
 Body = (
     UserMessage
@@ -252,10 +266,14 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
         EditMessage,
         DeleteMessage,
         RevokeRule,
+        EditPlan,
     )
 }
 # Fields that older versions do not write; without a value we do not write them either.
-_LATER_FIELDS: dict[type[Any], str] = {UserMessage: "conversation", UserAnswer: "always"}
+_LATER_FIELDS: dict[type[Any], tuple[str, ...]] = {
+    UserMessage: ("conversation", "attachments"),
+    UserAnswer: ("always",),
+}
 _REPORT_DECODER = msgspec.json.Decoder(_ReportBody)
 
 
@@ -269,9 +287,9 @@ _NO_ADDRESS = Address()
 
 def encode_body(body: Body) -> msgspec.Raw:
     wire: object = body
-    later = _LATER_FIELDS.get(type(body))
-    if later is not None and not getattr(body, later):
-        wire = {name: value for name, value in msgspec.to_builtins(body).items() if name != later}
+    unused = [name for name in _LATER_FIELDS.get(type(body), ()) if not getattr(body, name)]
+    if unused:
+        wire = {name: value for name, value in msgspec.to_builtins(body).items() if name not in unused}
     if isinstance(body, Report):
         wire = _ReportBody(role=body.role, conversation=body.conversation, signal=dict(body.arguments))
     return msgspec.Raw(msgspec.json.encode(wire))
@@ -307,6 +325,18 @@ def addressee(body: msgspec.Raw) -> Address:
         return msgspec.json.decode(body, type=Address)
     except msgspec.MsgspecError:
         return _NO_ADDRESS
+
+
+def message_attachments(body: str | bytes) -> tuple[Attachment, ...]:
+    """The attachments of a message, as far as they can be read."""
+    try:
+        return msgspec.json.decode(body, type=_Attached).attachments
+    except DECODE_ERRORS:
+        return ()
+
+
+class _Attached(msgspec.Struct):
+    attachments: tuple[Attachment, ...] = ()
 
 
 def message_text(body: str | bytes) -> str:

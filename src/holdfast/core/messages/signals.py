@@ -112,6 +112,45 @@ class SubmitPlan(Signal, frozen=True, kw_only=True):
             raise BadInput(str(error)) from None
 
 
+class InterviewTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: ShortName
+    title: Text
+    description: str = ""
+    acceptance_criteria: list[Text]
+    depends_on: list[ShortName] = []
+    files: list[str] = []
+
+
+class SubmitTasks(Signal, frozen=True, kw_only=True):
+    """The interviewer's plan."""
+
+    tool: ClassVar[str] = "submit_tasks"
+    about: ClassVar[str] = (
+        "Submit the complete plan: the overview, the tasks with acceptance criteria, and the paths of the tests that "
+        "you wrote. The user then accepts it or asks for changes."
+    )
+    overview: Text
+    tasks: list[InterviewTask]
+    seeds: list[ShortName] = []
+
+    def check(self) -> None:
+        if not self.tasks:
+            raise BadInput("tasks is empty; a plan has at least one")
+        without = [task.id for task in self.tasks if not task.acceptance_criteria]
+        if without:
+            raise BadInput(
+                f"{', '.join(without)}: acceptance_criteria is empty; say how another agent can check the task"
+            )
+        for path in self.seeds:
+            parts = path.split("/")
+            if path.startswith("/") or ".." in parts or ".git" in parts:
+                raise BadInput(f"seeds: {path!r} is no path in your worktree; name files relative to it")
+        try:
+            build_graph([task.id for task in self.tasks], {task.id: task.depends_on for task in self.tasks})
+        except PlanRejected as error:
+            raise BadInput(str(error)) from None
+
+
 class Severity(StrEnum):
     BLOCKER = "blocker"
     MAJOR = "major"
@@ -196,11 +235,13 @@ ROLES: dict[str, tuple[type[Signal], ...]] = {
     "designer": (SubmitDocument, RequestResearch, *_COMMON_SIGNALS),
     "reviewer": (SubmitReview, ReportBlocker, ReportProgress),
     "researcher": (SubmitResearch, ReportBlocker),
+    "interviewer": (SubmitTasks, ReportProgress),
     "agent": _COMMON_SIGNALS,
 }
 
 
 CHAT_ROLE = "chat"  # of every agent in a chat: its user decides what becomes of the work
+INTERVIEWER_ROLE = "interviewer"
 
 
 def signals_for_role(role: str) -> tuple[type[Signal], ...]:

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.events import Event
 from holdfast.core.events.chat import MessageDeleted, MessageEdited, RuleAdded, RuleRevoked
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.events.log import RetentionApplied
 from holdfast.core.events.rewind import RunForked
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 
@@ -31,7 +32,20 @@ _IDENTIFYING = frozenset(
             "commit",
             "conversation",
         ),
-        *("decision", "effect", "feature", "files", "files_changed", "fingerprint", "heard", "host", "key", "kept_as"),
+        *(
+            "decision",
+            "effect",
+            "feature",
+            "files",
+            "files_changed",
+            "fingerprint",
+            "heard",
+            "host",
+            "key",
+            "kept_as",
+            "machine",
+            "needs",
+        ),
         *(
             "kind",
             "label",
@@ -49,6 +63,7 @@ _IDENTIFYING = frozenset(
             "only",
             "point",
             "program",
+            "remote",
             "repo",
             "request",
             "research",
@@ -70,6 +85,7 @@ _ALSO_IDENTIFYING: Mapping[type[Event], frozenset[str]] = {
     MessageDeleted: frozenset({"message"}),
     RuleAdded: frozenset({"rule", "command"}),
     RuleRevoked: frozenset({"rule"}),
+    RetentionApplied: frozenset({"rule", "digest"}),
     RunForked: frozenset({"parent", "chain", "branches", "snapshots"}),
 }
 _NESTED_IDENTIFYING = _IDENTIFYING | {"blocked_by", "id", "task_ids"}  # in lists and tables

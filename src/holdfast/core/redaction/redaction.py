@@ -9,6 +9,7 @@ same result as once.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,8 +35,16 @@ class _Rule(NamedTuple):
     """Every match contains one of `hints`. Patterns start with a literal where possible: Python finds it fast."""
 
     hints: tuple[str, ...]
-    pattern: re.Pattern[str]
+    source: str
     replacement: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a text has one of the hints: all of them would slow down every start."""
+        return _compile(self.source)
+
+
+_compile = cache(re.compile)
 
 
 _URL_WITH_USER = (  # and password
@@ -51,7 +60,7 @@ _PEM = (
 
 def _rule(kind: str, hints: tuple[str, ...], pattern: str, template: str = "{}") -> _Rule:
     """In `template`, `{}` is the marker; the rest is kept from the match."""
-    return _Rule(hints, re.compile(pattern), template.format(f"{_MARKER_START}{kind}]"))
+    return _Rule(hints, pattern, template.format(f"{_MARKER_START}{kind}]"))
 
 
 def _prefix_rule(kind: str, prefix: str, rest: str) -> _Rule:
@@ -136,7 +145,7 @@ _BESIDE_RUN = (
     b"ya29.",
     b"SG.",
 )
-_PREFIXES = tuple(rule.hints[0] for rule in _RULES if rule.pattern.pattern.startswith(re.escape(rule.hints[0])))
+_PREFIXES = tuple(rule.hints[0] for rule in _RULES if rule.source.startswith(re.escape(rule.hints[0])))
 _NAMES = ("authorization", "bearer", "basic", "token", "secretaccesskey", "secret_access_key", "aws_secret_access_key")
 _CONTEXT = re.compile(rf"(?:(?:{'|'.join(_NAMES)})[\"'\s:=]*)+$", re.IGNORECASE)
 _KEY_FILE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?!.*-----END )", re.DOTALL)

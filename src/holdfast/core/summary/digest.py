@@ -16,8 +16,9 @@ from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped
 from holdfast.core.events.work import TaskCommitted, VerdictGiven
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
-from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_of
+from holdfast.core.task_state import TaskStatus
 
 _COUNTED_TYPES = frozenset(
     kind.type
@@ -49,6 +50,7 @@ class Digest(msgspec.Struct):
     repairs: int = 0
     tokens: int = 0
     dollars: float | None = None
+    estimate: float | None = None  # by a table of prices
     unpriced: int = 0  # conversations with turns whose agents report no cost
     interrupted: list[str] = []
     needs: list[Need] = []
@@ -122,6 +124,8 @@ class DigestBuilder:
                 found.repairs += 1
             case UsageRecorded():
                 found.tokens += event.input_tokens + event.output_tokens
+                if event.estimate is not None:
+                    found.estimate = (found.estimate or 0.0) + event.estimate
                 if event.priced or event.dollars > 0:
                     found.dollars = (found.dollars or 0.0) + event.dollars
             case SessionStart():

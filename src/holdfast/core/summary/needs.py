@@ -11,8 +11,9 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered
 from holdfast.core.messages.answers import approval_key
 from holdfast.core.messages.schema import MessageKind, message_text
 from holdfast.core.phase_state import PhaseStatus
-from holdfast.core.state import BEGUN_STATUSES, EffectStatus, GivenAnswer, RunState, TaskStatus
+from holdfast.core.state import EffectStatus, GivenAnswer, RunState
 from holdfast.core.summary.gates import gate_lines, gate_of, phase_awaiting_approval
+from holdfast.core.task_state import BEGUN_STATUSES, TaskStatus
 
 
 class NeedKind(StrEnum):

@@ -7,18 +7,28 @@ from holdfast.core.state import Conversation, RunState
 _CENT = 0.01
 
 
-def cost_text(dollars: float | None, unpriced: int) -> str:
-    """`$1.20`, `unknown`, or `$1.20 + unknown` when the agents of some conversations reported no cost."""
-    if dollars is None:
-        return "unknown" if unpriced else "$0.00"
-    known = f"<${_CENT}" if 0 < dollars < _CENT / 2 else f"${dollars:,.2f}"
-    return f"{known} + unknown" if unpriced else known
+def cost_text(dollars: float | None, unpriced: int, estimate: float | None = None) -> str:
+    """`$1.20`, `unknown`, or `$1.20 + unknown` when the agents of some conversations reported no cost.
+
+    What was computed from a table of prices is marked: `~$0.40 (estimate)`.
+    """
+    parts = [_amount(dollars)] if dollars is not None else []
+    if estimate is not None:
+        parts.append(f"~{_amount(estimate)} (estimate)")
+    if unpriced:
+        parts.append("unknown")
+    return " + ".join(parts) or "$0.00"
 
 
-def spent_text(tokens: int, dollars: float | None, unpriced: int) -> str:
+def _amount(dollars: float) -> str:
+    return f"<${_CENT}" if 0 < dollars < _CENT / 2 else f"${dollars:,.2f}"
+
+
+def spent_text(tokens: int, dollars: float | None, unpriced: int, estimate: float | None = None) -> str:
     """`1,900 tokens, $0.25`; `1,900 tokens, cost unknown`."""
-    cost = cost_text(dollars, unpriced)
-    return f"{tokens:,} tokens, {cost if dollars is not None or not unpriced else f'cost {cost}'}"
+    cost = cost_text(dollars, unpriced, estimate)
+    is_unknown = dollars is None and estimate is None and unpriced
+    return f"{tokens:,} tokens, {f'cost {cost}' if is_unknown else cost}"
 
 
 def unpriced_count(state: RunState) -> int:
@@ -28,21 +38,22 @@ def unpriced_count(state: RunState) -> int:
 
 def run_cost_text(state: RunState) -> str:
     """The cost of a run, for people."""
-    return cost_text(state.budget.dollars, unpriced_count(state))
+    return cost_text(state.budget.dollars, unpriced_count(state), state.budget.estimate)
 
 
 def has_spent(state: RunState) -> bool:
     """Whether anything was spent, or may have been, because some agents report no cost."""
     spent = state.budget
-    return bool(spent.input_tokens or spent.output_tokens or spent.dollars is not None or unpriced_count(state))
+    known = spent.dollars is not None or spent.estimate is not None
+    return bool(spent.input_tokens or spent.output_tokens or known or unpriced_count(state))
 
 
 def agents_by_cost(conversations: Iterable[Conversation]) -> tuple[set[str], set[str]]:
-    """The agents that reported a cost, and those that had turns and reported none."""
+    """The agents that reported a cost, or whose cost is estimated, and those that had turns and reported none."""
     priced, unpriced = set[str](), set[str]()
     for conversation in conversations:
         if conversation.agent is not None:
-            priced |= {conversation.agent} if conversation.priced else set()
+            priced |= {conversation.agent} if conversation.priced or conversation.estimate is not None else set()
             unpriced |= {conversation.agent} if conversation.has_unknown_cost else set()
     return priced, unpriced - priced
 

@@ -14,6 +14,7 @@ from holdfast.leaf.ids import slug_of
 BRANCH_PREFIX = "holdfast/"
 SNAPSHOT_REFS = "refs/holdfast/snapshot/"
 SALVAGE_REFS = "refs/holdfast/salvage/"
+DURING_TURN = "during"  # the name of the newest snapshot that was taken during a turn
 CHAIN_REFS = "refs/holdfast/chain/"
 
 _MAIN = "main"
@@ -79,14 +80,25 @@ def run_of_branch(branch: str) -> str | None:
     return run_id if branch.startswith(BRANCH_PREFIX) and slash and leaf else None
 
 
+def task_of_branch(branch: str) -> str | None:
+    """The name of a task in the name of its branch; None for a run's own branch, which only gets merges, and others."""
+    leaf = branch.rpartition("/")[2]
+    return leaf if run_of_branch(branch) is not None and leaf != _MAIN else None
+
+
 def is_task_branch(branch: str) -> bool:
-    """Whether a branch is a task's, which may have work on it. The run's own branch only gets merges."""
-    return run_of_branch(branch) is not None and branch.rpartition("/")[2] != _MAIN
+    """Whether a branch is a task's, which may have work on it."""
+    return task_of_branch(branch) is not None
 
 
 def turn_snapshot(number: int, conversation_id: str, turn_id: str) -> str:
     """The name of the snapshot after a turn. No later turn has the same, also not after a rewind."""
     return f"turn-{number}-{conversation_id}-{turn_id}"
+
+
+def short_point_name(name: str) -> str:
+    """`turn-3` for the snapshot after turn 3; any other point keeps its name."""
+    return "-".join(name.split("-")[:2]) if name.startswith("turn-") else name
 
 
 def temporary_name(token: str) -> str:

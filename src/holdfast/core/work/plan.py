@@ -12,7 +12,7 @@ from holdfast.leaf.errors import PlanRejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # every MCP server loads this module, and none needs the state
-    from holdfast.core.state import Plan
+    from holdfast.core.task_state import Plan
 
 
 def natural_sort_key(task_id: str) -> list[tuple[int, int, str]]:

@@ -1,7 +1,8 @@
 """Research that agents requested. A repeated question of the same agent is researched only once."""
 
 from holdfast.core.phase_state import PhaseStatus, Research
-from holdfast.core.state import Conversation, RunState, TaskStatus
+from holdfast.core.state import Conversation, RunState
+from holdfast.core.task_state import TaskStatus
 
 _ENDED_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, PhaseStatus.COMPLETE, PhaseStatus.SKIPPED)
 

@@ -1,6 +1,6 @@
 """The statuses of a task, and which may follow which. Pure."""
 
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.leaf.errors import Denied
 
 _TRANSITIONS: dict[TaskStatus, frozenset[TaskStatus]] = {

@@ -116,6 +116,9 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     validate: Annotated[bool, Meta(description="the project's checks must pass")] = True
     evaluate: Annotated[bool, Meta(description="another agent must agree that a task is done")] = False
     chat: Annotated[bool, Meta(description="a conversation that waits for its user after each turn")] = False
+    interview: Annotated[bool, Meta(description="a chat in which an agent asks about the goal and proposes a plan")] = (
+        False
+    )
     phases: Annotated[tuple[PhaseSpec, ...], Meta(description="in the order in which they follow each other")] = ()
 
     def phase(self, name: str | None) -> PhaseSpec | None:
@@ -144,6 +147,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     wall_clock: float | None = None
     tokens: int | None = None
     dollars: float | None = None
+    task_tokens: int | None = None
+    task_dollars: float | None = None
     idle: float = 0.0  # of a chat: how long it waits for its user before its runner ends
 
 

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from errno import EMFILE, ENFILE, ENOSPC
 
-from inotify_simple import INotify, flags
-
 from holdfast.leaf.errors import StorageFailed
+from holdfast.leaf.files import inotify
+from holdfast.leaf.files.inotify import Inotify
 
-_FILE_CHANGES = flags.MODIFY | flags.ATTRIB | flags.DELETE_SELF | flags.MOVE_SELF
-_FOLDER_CHANGES = flags.CREATE | flags.MOVED_TO
+_FILE_CHANGES = inotify.MODIFY | inotify.ATTRIB | inotify.DELETE_SELF | inotify.MOVE_SELF
+_FOLDER_CHANGES = inotify.CREATE | inotify.MOVED_TO
 _WATCH_LIMIT_ERRNOS = (EMFILE, ENFILE, ENOSPC)
 _POLL_INTERVAL_S = 0.5
 
@@ -25,7 +25,7 @@ class Watcher:
     """Holds an inotify instance only while there are listeners."""
 
     def __init__(self) -> None:
-        self._inotify: INotify | None = None
+        self._inotify: Inotify | None = None
         self._listeners: dict[int, set[asyncio.Event]] = {}
 
     @asynccontextmanager
@@ -64,19 +64,18 @@ class Watcher:
                     yield
                     await changed.wait()
 
-    def _open(self) -> INotify:
+    def _open(self) -> Inotify:
         if self._inotify is None:
-            self._inotify = INotify(nonblocking=True)
+            self._inotify = Inotify()
             asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._notify)
         return self._inotify
 
     def _notify(self) -> None:
         assert self._inotify is not None
-        for event in self._inotify.read(timeout=0):
-            overflowed = event.mask & flags.Q_OVERFLOW  # the kernel dropped events: any file may have changed
-            watches = list(self._listeners) if overflowed else [event.wd]
-            for watch in watches:
-                for changed in self._listeners.get(watch, ()):
+        for watch, mask in self._inotify.read():
+            overflowed = mask & inotify.Q_OVERFLOW  # the kernel dropped events: any file may have changed
+            for affected in list(self._listeners) if overflowed else [watch]:
+                for changed in self._listeners.get(affected, ()):
                     changed.set()
 
     def _remove_watch(self, watch: int, changed: asyncio.Event) -> None:
@@ -86,7 +85,7 @@ class Watcher:
             del self._listeners[watch]
             try:
                 assert self._inotify is not None
-                self._inotify.rm_watch(watch)
+                self._inotify.remove_watch(watch)
             except OSError:
                 pass  # the watch ended with its file
         self._close_if_idle()

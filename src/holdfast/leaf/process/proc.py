@@ -41,13 +41,18 @@ def _started_since(since: int, pid: int) -> bool:
 def stat_fields(pid: int) -> list[bytes] | None:
     """The fields of /proc/<pid>/stat from the state on; None when the process is gone."""
     fields = None
-    with suppress(*PROCESS_NOT_VISIBLE):
+    try:
         for _ in range(MAX_READS):
-            fields = read_at_once(f"/proc/{pid}/stat", _STAT_LINE_BYTES).rpartition(b")")[2].split()
+            fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fields = os.read(fd, _STAT_LINE_BYTES).rpartition(b")")[2].split()
+            finally:
+                os.close(fd)
             if fields[THREADS] != b"0":  # 0: it is being reaped, or an exec in another thread replaces it
                 return fields
-        return fields
-    return None
+    except PROCESS_NOT_VISIBLE:
+        return None
+    return fields
 
 
 def read_at_once(path: str, max_bytes: int = _USUAL_ENVIRONMENT_BYTES) -> bytes:

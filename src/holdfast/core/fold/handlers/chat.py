@@ -18,8 +18,9 @@ from holdfast.core.events.chat import (
 from holdfast.core.fold.handlers.base import on
 from holdfast.core.fold.handlers.tasks import next_iteration
 from holdfast.core.log.codec import DECODE_ERRORS, Line
-from holdfast.core.state import PermissionRule, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import PermissionRule, RunState
 from holdfast.core.task_index import drop_task_index, note_status
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 
 _STATUSES = {status.lower(): status for status in (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)}
 

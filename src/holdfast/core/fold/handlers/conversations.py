@@ -8,12 +8,15 @@ from holdfast.core.conversation.call_text import call_summary
 from holdfast.core.conversation.states import (
     CANCELLED_BY_PERSON,
     ENDED_STATES,
+    FINISHED_TURN_REASONS,
     IMPORTED,
     INTERRUPTED,
+    NEW_SESSION_STRATEGIES,
     UNFINISHED_TURN_REASONS,
     RecoveryStrategy,
 )
 from holdfast.core.events.conversation import (
+    CommandsListed,
     ConversationAttached,
     ConversationDetached,
     ConversationOpened,
@@ -33,6 +36,7 @@ from holdfast.core.events.conversation import (
 )
 from holdfast.core.events.work import ReportRefused
 from holdfast.core.fold.handlers.base import on, optional_id
+from holdfast.core.fold.handlers.limits import end_limit
 from holdfast.core.fold.handlers.notices import forget_notices
 from holdfast.core.log.codec import DECODE_ERRORS, Line
 from holdfast.core.messages.answers import keep_answer
@@ -57,6 +61,7 @@ _UNDELIVERED_STOP_REASONS = (
 def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.agent, conversation.role, conversation.task = event.agent, event.role, optional_id(event.task)
+    conversation.after, conversation.blank = event.after, event.after is not None
     task = state.tasks.get(conversation.task) if conversation.task is not None else None
     if task is not None and event.role == "worker":
         _transfer_unheard(state, task.worker, event.conversation)
@@ -101,9 +106,13 @@ def _conversation_token_stored(state: RunState, _: Line, event: ConversationToke
 def _conversation_attached(state: RunState, _: Line, event: ConversationAttached) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.started = True
+    conversation.fork_source = None
     if event.rung == RecoveryStrategy.HISTORY:
         conversation.blank = True
+    if event.rung in NEW_SESSION_STRATEGIES:
+        conversation.last_message = None  # the new session does not have it
     conversation.pid, conversation.start_time, conversation.boot_id = event.pid, event.start_time, event.boot_id
+    conversation.model = event.model
 
 
 @on(ConversationDetached)
@@ -115,6 +124,11 @@ def _conversation_detached(state: RunState, _: Line, event: ConversationDetached
 @on(ModeChanged)
 def _mode_changed(state: RunState, _: Line, event: ModeChanged) -> None:
     _conversation(state, event.conversation).mode = event.mode
+
+
+@on(CommandsListed)
+def _commands_listed(state: RunState, _: Line, event: CommandsListed) -> None:
+    _conversation(state, event.conversation).commands = event.commands
 
 
 @on(PermissionRequested)
@@ -209,6 +223,7 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
     conversation.turns += 1
     conversation.told += bool(event.messages)
     conversation.turn = OpenTurn(event.turn, started=line.ts)
+    conversation.last_turn = event.turn
     conversation.unheard |= {key: state.messages[key] for key in event.messages if key in state.messages}
     conversation.notices += [key for key in event.notices if key not in conversation.notices]
 
@@ -223,7 +238,10 @@ def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
         conversation.unheard.clear()
         forget_notices(state, event.conversation)
         conversation.granted.clear()  # earlier requests are not repeated
-    conversation.last_message = event.message_id or conversation.last_message
+    if state.limits:
+        end_limit(state, conversation, conversation.turn, event.stop_reason)
+    has_message = event.stop_reason in FINISHED_TURN_REASONS and event.message_id != conversation.last_message
+    conversation.last_message = event.message_id if has_message else None
     conversation.empty = 0
     _close_turn(conversation, event.stop_reason if event.by is None else CANCELLED_BY_PERSON)
 
@@ -246,6 +264,7 @@ def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
     conversation = _conversation(state, event.conversation)
     if conversation.turn is not None:
         conversation.granted.update(conversation.turn.answers)
+    conversation.last_message = None
     _close_turn(conversation, INTERRUPTED)
 
 

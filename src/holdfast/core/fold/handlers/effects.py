@@ -8,8 +8,9 @@ from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerg
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.fold.handlers.base import on, optional_id
 from holdfast.core.log.codec import Line
-from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, RunState, TaskStage
-from holdfast.core.work.names import SNAPSHOT_REFS, worktree_names, worktree_names_at
+from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, Publication, RunState
+from holdfast.core.task_state import TaskStage
+from holdfast.core.work.names import DURING_TURN, SNAPSHOT_REFS, worktree_names, worktree_names_at
 
 _TURN_SNAPSHOT = re.compile(r"turn-(\d{1,9})(?:-|$)")  # see `core.work.names.turn_snapshot`
 
@@ -62,13 +63,14 @@ def _effect_intended(state: RunState, _: Line, event: EffectIntended) -> None:
 
 
 @on(EffectHappened)
-def _effect_happened(state: RunState, _: Line, event: EffectHappened) -> None:
+def _effect_happened(state: RunState, line: Line, event: EffectHappened) -> None:
     left = state.effects.get(event.effect)
     own = state.branches.get(state.run.branch or "") if state.run is not None else None
     if left is not None and own is not None and (left.kind == "merge" or (left.kind == "commit" and not left.task)):
         own.tip = _str_or_none(event.result.get("commit")) or own.tip
     if left is not None and state.run is not None:
         _note_last_seen(state, state.run.run_id, left, event.result)
+        _note_publication(state, line, left, event.result)
     _settle(state, event.effect)
 
 
@@ -80,9 +82,10 @@ def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[s
     match effect.kind:
         case "snapshot.take" | "tree.capture":
             branch.unsaved = _str_or_none(result.get("commit"))
+            branch.during = branch.unsaved if effect.arguments.get("name") == DURING_TURN else None
             _note_turn(branch, str(effect.arguments.get("name")))
         case "snapshot.restore" | "worktree.rewind":
-            branch.unsaved = _str_or_none(effect.arguments.get("commit"))
+            branch.unsaved, branch.during = _str_or_none(effect.arguments.get("commit")), None
         case "commit.unwind":
             branch.unsaved = _str_or_none(result.get("unwound")) or branch.unsaved
             branch.theirs = _str_or_none(result.get("theirs")) or branch.theirs
@@ -91,10 +94,25 @@ def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[s
         case "worktree.make":
             branch.prepared = None
         case "commit" | "commit.failed" | "worktree.remove":
-            branch.unsaved, branch.committed = None, _str_or_none(result.get("commit")) or branch.committed
+            branch.unsaved = branch.during = None
+            branch.committed = _str_or_none(result.get("commit")) or branch.committed
         case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOT_REFS}{run_id}/":
             for each in state.branches.values():
                 each.unsaved = None
+
+
+def _note_publication(state: RunState, line: Line, effect: Effect, result: dict[str, Any]) -> None:
+    match effect.kind:
+        case "merge.into":
+            where = effect.arguments.get("target")
+        case "push":
+            where = effect.arguments.get("remote")
+        case "pull_request":
+            where = result.get("url")
+        case _:
+            return
+    commit = _str_or_none(effect.arguments.get("commit"))
+    state.published = {**state.published, effect.kind: Publication(str(where), commit, line.ts)}
 
 
 def _note_turn(branch: Branch, snapshot_name: str) -> None:

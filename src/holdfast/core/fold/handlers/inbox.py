@@ -5,8 +5,9 @@ from holdfast.core.fold.handlers.base import on
 from holdfast.core.fold.handlers.notices import forget_notices
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.schema import CONVERSATION_KINDS, REPLY_KINDS, addressee, is_report
-from holdfast.core.state import BEGUN_STATUSES, OpenMessage, RunState, TaskStatus
+from holdfast.core.state import OpenMessage, RunState
 from holdfast.core.task_index import task_index
+from holdfast.core.task_state import BEGUN_STATUSES, TaskStatus
 
 _UNFINISHED_STATUSES = (TaskStatus.PENDING, *BEGUN_STATUSES)
 

@@ -3,8 +3,9 @@
 from holdfast.core.events.branch import WorkspaceReconciled
 from holdfast.core.fold.handlers.base import on, optional_id
 from holdfast.core.log.codec import Line
-from holdfast.core.messages.notices import change_key, task_text
-from holdfast.core.state import LostWork, RunState, Task
+from holdfast.core.messages.notices import change_key, plan_notice_key, task_text
+from holdfast.core.state import RunState
+from holdfast.core.task_state import LostWork, Task
 from holdfast.core.work.reconciliation import LOSS_REMEDIES
 
 
@@ -38,6 +39,8 @@ def forget_notices(state: RunState, conversation_id: str | None) -> None:
     if task is not None:
         task.losses = {key: loss for key, loss in task.losses.items() if key not in conversation.notices}
         task.before = task.before if change_key(task) not in conversation.notices else None
+    if state.interview is not None and plan_notice_key(state.interview.revision) in conversation.notices:
+        state.interview.unheard = False
     conversation.notices = []
 
 

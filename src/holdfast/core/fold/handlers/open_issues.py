@@ -3,8 +3,9 @@
 from holdfast.core.events import Event
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.log.codec import Line, data_of
-from holdfast.core.state import BEGUN_STATUSES, MAX_KEPT, Issue, RunState, TaskStatus
+from holdfast.core.state import MAX_KEPT, Issue, RunState
 from holdfast.core.task_index import task_index
+from holdfast.core.task_state import BEGUN_STATUSES, TaskStatus
 
 
 def add_issue(state: RunState, issues: list[Issue], line: Line, issue: Issue) -> None:

@@ -1,7 +1,8 @@
 """Handlers of run and session events: creation, settings, start and end, usage."""
 
+from holdfast.core.events.adoption import RunAdopted
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
-from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.log import LogRepaired, RetentionApplied
 from holdfast.core.events.session import (
     MAINTENANCE_COMMANDS,
     ResumeChosen,
@@ -16,13 +17,20 @@ from holdfast.core.events.session import (
 )
 from holdfast.core.fold.handlers.base import on
 from holdfast.core.log.codec import Line
-from holdfast.core.state import Branch, BranchStatus, PendingChoice, RunInfo, RunState
+from holdfast.core.state import AdoptedFrom, Branch, BranchStatus, PendingChoice, RunInfo, RunState, WithheldPart
 from holdfast.core.task_index import drop_task_index
 
 
 @on(RunCreated)
 def _run_created(state: RunState, line: Line, event: RunCreated) -> None:
     state.run = RunInfo(event.run_id, event.goal, event.workflow, event.repo, event.base, event.branch, created=line.ts)
+    state.run.remote, state.run.needs = event.remote, event.needs
+
+
+@on(RunAdopted)
+def _run_adopted(state: RunState, line: Line, event: RunAdopted) -> None:
+    if state.run is not None:
+        state.run.adopted = AdoptedFrom(event.tool, event.path, line.ts, event.version, event.session)
 
 
 @on(SeedsCommitted)
@@ -70,7 +78,7 @@ def _run_archived(state: RunState, _: Line, __: RunArchived) -> None:
 @on(SessionStart)
 def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
     session = state.sessions[line.sid]
-    session.command, session.started = event.command, line.ts
+    session.command, session.started, session.machine = event.command, line.ts, event.machine
     session.branch, session.mode = event.branch, event.mode
     session.upkeep = state.run is not None and event.command in MAINTENANCE_COMMANDS
     state.feature = line.feature or event.feature or state.feature
@@ -99,9 +107,17 @@ def _usage_recorded(state: RunState, _: Line, event: UsageRecorded) -> None:
     priced = event.priced or event.dollars > 0
     if priced:
         state.budget.dollars = (state.budget.dollars or 0.0) + event.dollars
+    task = state.tasks.get(str(event.task)) if event.task is not None else None
+    if task is not None:
+        task.tokens += event.input_tokens + event.output_tokens
+        task.dollars += event.dollars + (event.estimate or 0.0)
+    if event.estimate is not None:
+        state.budget.estimate = (state.budget.estimate or 0.0) + event.estimate
     conversation = state.conversations.get(event.conversation or "")
     if conversation is not None:
         conversation.tokens += event.input_tokens + event.output_tokens
+        if event.estimate is not None:
+            conversation.estimate = (conversation.estimate or 0.0) + event.estimate
         conversation.cost += event.dollars
         conversation.dollars += event.dollars
         conversation.priced = conversation.priced or priced
@@ -115,3 +131,8 @@ def _budget_set(state: RunState, _: Line, event: BudgetSet) -> None:
 @on(LogRepaired)
 def _log_repaired(state: RunState, _: Line, event: LogRepaired) -> None:
     state.repairs.append(event.kept_as)
+
+
+@on(RetentionApplied)
+def _retention_applied(state: RunState, line: Line, event: RetentionApplied) -> None:
+    state.withheld.append(WithheldPart(event.rule, event.until, event.events, event.bytes, line.ts))

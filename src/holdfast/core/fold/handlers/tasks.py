@@ -28,18 +28,9 @@ from holdfast.core.fold.handlers.notices import note_change
 from holdfast.core.fold.handlers.open_issues import add_issue, blocks_task, issue_from_event
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.notices import task_text
-from holdfast.core.state import (
-    BEGUN_STATUSES,
-    Check,
-    EvaluatorVerdict,
-    Plan,
-    RunState,
-    Task,
-    TaskStage,
-    TaskStatus,
-    Wave,
-)
+from holdfast.core.state import RunState
 from holdfast.core.task_index import drop_task_index, note_status, note_wave, task_index
+from holdfast.core.task_state import BEGUN_STATUSES, Check, EvaluatorVerdict, Plan, Task, TaskStage, TaskStatus, Wave
 
 _MAX_VERDICTS = 50  # the newest, per task
 _MAX_LEARNINGS = 200  # the newest, per run

@@ -1,0 +1,1 @@
+"""Notifications: when a person is told something, and what."""

@@ -1,0 +1,1 @@
+"""Traces: the ids on events, and how events become spans."""
