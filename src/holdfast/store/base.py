@@ -6,12 +6,13 @@ every process can read it. The inbox is the opposite: every process can write to
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.core.day_spending import Spending
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.base import JSON_NULL
 from holdfast.core.events.log import LogRepaired
@@ -19,6 +20,7 @@ from holdfast.core.log.chain import GENESIS
 from holdfast.core.messages.schema import Body, encode_body
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 from holdfast.core.state import RunState
+from holdfast.core.telemetry.ids import TraceIds
 from holdfast.leaf.clock import Clock
 
 Position = int
@@ -75,7 +77,10 @@ class InboxEntry(NamedTuple):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner of a run. Each new owner has a higher epoch, which identifies a late writer."""
+    """The owner of a run. Each new owner has a higher epoch, which identifies a late writer.
+
+    `machine` identifies what the pid is unique in; None where all owners are on this machine.
+    """
 
     epoch: int
     pid: int
@@ -83,6 +88,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str
     host: str
     since: str
+    machine: str | None = None
 
 
 class Log(Protocol):
@@ -177,7 +183,7 @@ class WriterContext(NamedTuple):
 
     `on_written` gets all written lines. `on_snapshot_due` is awaited after every `SNAPSHOT_EVERY_BYTES`. `agent_of`
     returns the agent that an event is about, for its envelope. `redactor` removes secrets from events before they are
-    written.
+    written. `trace` has the trace and span ids of events.
     """
 
     sid: str
@@ -188,13 +194,29 @@ class WriterContext(NamedTuple):
     on_snapshot_due: Callable[[], Awaitable[None]]
     agent_of: Callable[[Event], str | None] = lambda _: None
     redactor: Redactor = SHAPES_ONLY_REDACTOR
+    trace: TraceIds | None = None
 
 
 class Lease(Protocol):
-    """The right to write a run. It ends with the process."""
+    """The right to write a run. It ends with the process; in a store of many machines also with its time."""
 
     @property
     def epoch(self) -> int: ...
+
+    async def wait_until_lost(self) -> str:
+        """Return the reason when the right is lost while the process lives. Another process may then own the run soon.
+
+        What works for the run must be ended at once. Never returns where a lease only ends with the process.
+        """
+        ...
+
+    @property
+    def is_lost(self) -> bool: ...
+
+    @property
+    def may_have_another_owner(self) -> bool:
+        """True when the right was lost so long ago that another process may own the run."""
+        ...
 
     async def repair(self) -> Sequence[LogRepaired]:
         """Move a torn tail to a file of its own. Returns every repair that was ever made to the log."""
@@ -207,12 +229,77 @@ class Lease(Protocol):
     async def save_snapshot(self, snapshot: Snapshot) -> None: ...
 
 
+class LogCompressor(Protocol):
+    """Compresses the log of an archived run, for its owner. A log that is opened to write is a plain one again."""
+
+    def generation(self) -> int | None:
+        """Return the number that the log was compressed with; None when it is not compressed."""
+        ...
+
+    def compress(self, generation: int, rewrite: Callable[[Iterable[bytes]], Iterable[bytes]]) -> None:
+        """Compress the log. `rewrite` may replace lines by others of the same length."""
+        ...
+
+    def size(self) -> int:
+        """Return the bytes that the log takes on the disk."""
+        ...
+
+
+class AccountLimit(msgspec.Struct, frozen=True):
+    """The usage limit of an account, as a run met it at `since`. Times are as in events."""
+
+    until: str
+    since: str
+    run: str
+    resets_at: str | None = None
+    provider: str | None = None
+
+
+class AccountLimits(Protocol):
+    """The usage limits of accounts that runs met. It is a hint: losing it costs prompts that are refused."""
+
+    async def put(self, account: str, limit: AccountLimit) -> None:
+        """Replace the limit of an account. Limits that were over when this one was met are deleted."""
+        ...
+
+    async def find(self, account: str) -> AccountLimit | None: ...
+
+    async def clear(self, account: str, until: str) -> None:
+        """Delete the limit of an account if it was met until then, not later."""
+        ...
+
+
 class Leftover(NamedTuple):
     """What a killed command left in the store. It contains nothing of a run that exists; `delete` deletes it."""
 
     subject: str
     description: str
     delete: Callable[[], None]
+
+
+class Stage(Protocol):
+    """A place where a run is written out of sight. It belongs to the process that holds its lock."""
+
+    @property
+    def folder(self) -> str: ...
+
+    def write_note(self, note: bytes) -> None:
+        """Record durably what is about to be done elsewhere for the run."""
+        ...
+
+    def read_note(self) -> bytes | None:
+        """Return the note; None when there is none. Raises `OSError` if it cannot be read."""
+        ...
+
+    def publish(self, run_id: str) -> None:
+        """Make the run one of the home: whole, and at once."""
+        ...
+
+    def delete(self) -> None: ...
+
+    def close(self) -> None:
+        """Release the lock."""
+        ...
 
 
 class RunWatch(Protocol):
@@ -263,6 +350,24 @@ class Store(Protocol):
     def log(self, run_id: str) -> Log: ...
 
     def inbox(self, run_id: str) -> Inbox: ...
+
+    async def save_file(self, run_id: str, name: str, data: bytes) -> None:
+        """Keep a file of the run durably, where every owner finds it. `name` is its path below the run's folder."""
+        ...
+
+    async def load_file(self, run_id: str, name: str) -> bytes | None:
+        """Return a file of the run; None when there is none."""
+        ...
+
+    @property
+    def limits(self) -> AccountLimits: ...
+
+    async def count_spending(self, run_id: str, repository: str) -> Spending:
+        """Count what a run recorded since it was last counted: each recorded usage once, whatever is killed.
+
+        Returns what all runs spent: by recent days, and in (at least) this repository.
+        """
+        ...
 
     def open_report_file(self, path: str) -> Inbox:
         """Open a report file for a confined agent to write; the owner collects it (`Inbox.collect_reports`)."""

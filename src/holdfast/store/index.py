@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
         def listing(self) -> CatalogListing: ...
 
+        def listing_of(self, repo: str) -> CatalogListing:
+            """Like `listing`, but without the current rows of other repositories."""
+            ...
+
         def put(
             self,
             row: CatalogRow,
@@ -53,6 +57,14 @@ if TYPE_CHECKING:
             """True when a process owns the run now."""
             ...
 
+        def owned(self, run_ids: Iterable[str]) -> set[str]:
+            """Return which of these runs a process owns now."""
+            ...
+
+        def describe(self) -> str:
+            """Say in one line what keeps the runs. Raises `StorageFailed` when it does not answer."""
+            ...
+
         def stamp(self, run_id: str) -> LogStamp: ...
 
         def query(self, query: Callable[[Catalog], T]) -> T:
@@ -79,8 +91,11 @@ UNKNOWN_STAMP = LogStamp(0, 0, 0)
 class Summary(NamedTuple):
     """One run in one row. `condition` comes from the log: open, or how its last session ended.
 
-    `dollars` is None when no agent reported a cost; `unpriced` counts the conversations without a reported cost.
+    `dollars` is None when no agent reported a cost; `estimate` is what others cost by a table of prices; `unpriced`
+    counts the conversations of which neither is known.
     `needs` counts the decisions that wait for a person; `want` and `need` are kind and text of the first.
+    `adopted` is the tool that began the work, with the path and the id of its session.
+    `resumes_at` is when a provider's limit ends for which the run waits.
     """
 
     slug: str | None
@@ -96,10 +111,15 @@ class Summary(NamedTuple):
     tasks: int
     tokens: int
     dollars: float | None
+    estimate: float | None
     unpriced: int
     needs: int
     want: str | None
     need: str | None
+    adopted: str | None
+    adopted_path: str | None
+    adopted_session: str | None
+    resumes_at: str | None
 
 
 class CatalogRow(NamedTuple):
@@ -127,3 +147,17 @@ class CatalogListing(NamedTuple):
 
     current: list[tuple[str, Summary]]
     stale: dict[str, CatalogRow | None]
+
+
+class WorkerRow(NamedTuple):
+    """A worker of the cluster, as it described itself last."""
+
+    name: str
+    machine: str
+    host: str
+    version: str
+    labels: tuple[str, ...]
+    slots: int
+    runs: tuple[str, ...]
+    is_draining: bool
+    seen_s: float  # ago

@@ -1,7 +1,8 @@
 """A log without its abandoned parts: what every reader of a run's past sees after a rewind."""
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from holdfast.core.events.rewind import RewindAxis, RunRewound
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
@@ -44,11 +45,14 @@ class LiveLog:
                     break
 
     async def follow(self, after: Position = START) -> AsyncIterator[Batch]:
-        async for batch in self._log.follow(after):
-            for start, end in self._ranges:
-                first, last = max(start, batch.start), min(end, batch.end)
-                if first < last:
-                    yield Batch(first, batch.data[first - batch.start : last - batch.start])
+        batches = self._log.follow(after)
+        assert isinstance(batches, AsyncGenerator)
+        async with aclosing(batches):
+            async for batch in batches:
+                for start, end in self._ranges:
+                    first, last = max(start, batch.start), min(end, batch.end)
+                    if first < last:
+                        yield Batch(first, batch.data[first - batch.start : last - batch.start])
 
     async def torn_tail(self) -> bytes:
         return await self._log.torn_tail()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.decide.attribution import Attribution
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxConsumed, InboxRejected, InboxReread
 from holdfast.core.events.issue import WarningLogged
@@ -19,6 +20,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 from holdfast.core.state import RunState
+from holdfast.core.telemetry.ids import TraceIds
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
@@ -43,6 +45,9 @@ class _Unread(NamedTuple):
 
     start: Position
     consumed_ids: set[str]
+
+
+_own_sessions: set[tuple[int, str]] = set()  # the sessions of this process: pid (it may fork) and sid
 
 
 class OwnedRun:
@@ -77,6 +82,19 @@ class OwnedRun:
     def epoch(self) -> int:
         return self._lease.epoch
 
+    async def wait_until_lost(self) -> str:
+        """Return the reason when another process may own the run soon, although this one lives."""
+        return await self._lease.wait_until_lost()
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lease.is_lost
+
+    @property
+    def may_have_another_owner(self) -> bool:
+        """True when the run was lost so long ago that another process may own it."""
+        return self._lease.may_have_another_owner
+
     @property
     def head(self) -> Head:
         return self._journal.head
@@ -94,7 +112,23 @@ class OwnedRun:
             mode=start.mode or (info.workflow if info is not None else None),
             host=start.host or socket.gethostname(),
         )
-        return await self.append(filled_start, *self._unlogged_repairs, *more_events)
+        batch = await self.append(filled_start, *self._unlogged_repairs, *more_events)
+        _own_sessions.add((os.getpid(), self._newest_sid()))
+        return batch
+
+    def was_created_by_this_process(self) -> bool:
+        """Whether no other process worked on the run: this one created it, and now begins its first session of work.
+
+        Then no process of an earlier session can be alive, and no scan for one is needed.
+        """
+        own, newest = os.getpid(), self._newest_sid()
+        return (own, newest) in _own_sessions and all(
+            (own, sid) in _own_sessions and (sid == newest or session.end_reason == EndReason.PLANNED)
+            for sid, session in self.state.sessions.items()
+        )
+
+    def _newest_sid(self) -> str:
+        return next(reversed(self.state.sessions))
 
     async def rewind(self, event: RunRewound, then: RunState) -> None:
         """Record a rewind to a position; `then` was the state there. Nothing was written since `event.at`."""
@@ -208,6 +242,7 @@ async def open_run(
         redactor = Redactor.from_environment(os.environ)
         sid, feature = sid or new_sid(), feature or fold.state.feature
         context = WriterContext(sid, feature, head, clock, live_state.add_lines, on_snapshot_due, agent_of, redactor)
+        context = context._replace(trace=TraceIds(run_id, fold.state))
         unlogged_repairs = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
         log, inbox = store.log(run_id), store.inbox(run_id)
         run = OwnedRun(lease, await lease.open_journal(context), log, inbox, live_state, unlogged_repairs)

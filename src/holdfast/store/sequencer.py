@@ -44,6 +44,8 @@ class Sequencer:
         self.position, self.link = context.head
         self._sid, self._feature, self._clock = context.sid, context.feature, context.clock
         self._agent_of = context.agent_of
+        self._trace_id = context.trace.trace_id if context.trace is not None else None
+        self._span_of = context.trace.span_of if context.trace is not None else _no_span
         self._redactor = context.redactor
         self._seq = 0
         self._ts: str | None = None  # the time of this commit; None before its first line
@@ -73,8 +75,8 @@ class Sequencer:
                 agent=draft.agent or self._agent_of(event),
                 pane_id=draft.pane_id,
                 data=event,
-                trace_id=draft.trace_id,
-                span_id=draft.span_id,
+                trace_id=draft.trace_id or self._trace_id,
+                span_id=draft.span_id or self._span_of(event),
             )
             try:
                 bare = encode(envelope) if kind in _PLAIN_EVENTS else _encode_checked(envelope)
@@ -98,6 +100,10 @@ class Sequencer:
         """Return the lines of each call since the last commit. Lines encoded from now on belong to the next one."""
         pending, self._pending, self._ts = self._pending, [], None
         return pending
+
+
+def _no_span(_: Event) -> None:
+    return None
 
 
 def _encode_checked(envelope: Envelope) -> bytes:

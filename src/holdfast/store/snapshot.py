@@ -51,8 +51,16 @@ def read_covered_head(path: str) -> Head | None:
     """Return the head that an undamaged snapshot covers, whether or not it matches the current log."""
     try:
         with open(path, "rb") as file:
-            content = _decode(file.read())
-    except (OSError, *DECODE_ERRORS):
+            return covered_head(file.read())
+    except OSError:
+        return None
+
+
+def covered_head(data: bytes) -> Head | None:
+    """The same for the bytes of a snapshot."""
+    try:
+        content = _decode(data)
+    except DECODE_ERRORS:
         return None
     head = Head(content.position, content.chain)
     return head if content.digest == _digest(head, content.state) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.store.files.layout import LOG, catalog_file, runs_folder
+from holdfast.store.files.layout import COMPRESSED_SUFFIX, LOG, catalog_file, runs_folder
 from holdfast.store.index import UNKNOWN_STAMP, CatalogListing, CatalogRow, IndexedMessage, LogStamp, SearchHit, Summary
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ else:
     except ImportError:
         import sqlite3
 
-_VERSION = 3
+_VERSION = 6
 _BUSY_TIMEOUT_S = 2.0  # for other writers, each of which needs milliseconds
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: other tables
 _SCHEMA = (
@@ -35,7 +35,8 @@ _SCHEMA = (
         id TEXT PRIMARY KEY, inode INTEGER, size INTEGER, mtime INTEGER, said_until INTEGER,
         slug TEXT, goal TEXT, workflow TEXT, repo TEXT, condition TEXT, created TEXT, updated TEXT,
         sessions INTEGER, events INTEGER, tasks_done INTEGER, tasks INTEGER, tokens INTEGER, dollars REAL,
-        unpriced INTEGER, needs INTEGER, want TEXT, need TEXT
+        estimate REAL, unpriced INTEGER, needs INTEGER, want TEXT, need TEXT,
+        adopted TEXT, adopted_path TEXT, adopted_session TEXT, resumes_at TEXT
     ) WITHOUT ROWID""",
     "CREATE VIRTUAL TABLE said USING fts5 (text, run UNINDEXED, position UNINDEXED, speaker UNINDEXED)",
     f"PRAGMA user_version = {_VERSION}",
@@ -98,6 +99,17 @@ class Catalog:
             self.forget(known)
         return CatalogListing(current, stale)
 
+    def listing_of(self, repo: str) -> CatalogListing:
+        """Like `listing`, but without the current rows of other repositories: most of a large home is never read."""
+        known = {run_id: stamp for run_id, *stamp in self._db.execute("SELECT id, inode, size, mtime FROM runs")}
+        stale = {
+            run_id: self._row(run_id) for run_id, stamp in log_stamps(self._home) if known.pop(run_id, None) != [*stamp]
+        }
+        if known:
+            self.forget(known)
+        rows = map(_parse_row, self._db.execute("SELECT * FROM runs WHERE repo = ?", (repo,)))
+        return CatalogListing([(row.id, row.summary) for row in rows if row.id not in stale], stale)
+
     def put(
         self,
         row: CatalogRow,
@@ -111,7 +123,7 @@ class Catalog:
         Does nothing when the stored row is not `old` any more: another process was faster.
         """
         with _Transaction(self._db) as db:
-            if next(map(_parse_row, db.execute("SELECT * FROM runs WHERE id = ?", (row.id,))), None) != old:
+            if self._row(row.id) != old:
                 return
             if replace_messages:
                 db.execute("DELETE FROM said WHERE run = ?", (row.id,))
@@ -140,6 +152,9 @@ class Catalog:
             (quoted, limit),
         )
         return [SearchHit(*row) for row in found]
+
+    def _row(self, run_id: str) -> CatalogRow | None:
+        return next(map(_parse_row, self._db.execute("SELECT * FROM runs WHERE id = ?", (run_id,))), None)
 
 
 class _Transaction:
@@ -224,19 +239,24 @@ def log_stamps(home: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
         return
     try:
         for name in os.listdir(folder):
-            try:
-                status = os.stat(f"{name}/{LOG}", dir_fd=folder)
-                yield name, (status.st_ino, status.st_size, status.st_mtime_ns)
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # not a run
-            except OSError:
-                yield name, UNKNOWN_STAMP
+            for log in (LOG, f"{LOG}{COMPRESSED_SUFFIX}"):
+                try:
+                    status = os.stat(f"{name}/{log}", dir_fd=folder)
+                    yield name, (status.st_ino, status.st_size, status.st_mtime_ns)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue  # not a run, or its log is compressed
+                except OSError:
+                    yield name, UNKNOWN_STAMP
+                break
     finally:
         os.close(folder)
 
 
 def stamp_of(log: str) -> LogStamp:
-    status = os.stat(log)
+    try:
+        status = os.stat(log)
+    except FileNotFoundError:
+        status = os.stat(f"{log}{COMPRESSED_SUFFIX}")
     return LogStamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from holdfast.leaf.failpoints import Failpoint, failpoint_pair
 from holdfast.leaf.files.directories import sync_directory
-from holdfast.store.files.layout import INBOX, LOG, runs_folder
+from holdfast.store.files.layout import INBOX, LOG, has_log, runs_folder
 
 _FAILPOINT, _FAILPOINT_WITHOUT_LOG = failpoint_pair("run.make"), Failpoint("run.make.begun")
 
@@ -54,6 +54,8 @@ def delete_incomplete(folder: str) -> None:
 
 
 def _make_log(folder: str) -> None:
+    if has_log(folder):
+        raise FileExistsError(f"{folder} has a log")
     log = os.path.join(folder, LOG)
     os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:

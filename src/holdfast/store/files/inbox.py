@@ -12,23 +12,20 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
-import msgspec
-
-from holdfast.core.events.base import Envelope
-from holdfast.core.log.codec import DECODE_ERRORS, Line, Malformed, encode, parse
+from holdfast.core.log.codec import parse
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed, TimedOut
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.disk import AppendFailpoints, Disk, make_directories, sync_or_drop, write_all
 from holdfast.leaf.files.watch import Watcher
-from holdfast.leaf.ids import new_sid
-from holdfast.store.base import MESSAGE_TYPE, START, Batch, InboxEntry, Message, Position
+from holdfast.store.base import START, Batch, InboxEntry, Message, Position
 from holdfast.store.files.layout import REPORTS
 from holdfast.store.files.reading import FileLog
 from holdfast.store.files.repair import terminate_line
 from holdfast.store.files.report_files import ReportFiles, refusal_message
-from holdfast.store.sequencer import RESERVED_NESTING, check_raw_json, check_readable, one_line
+from holdfast.store.inbox_lines import MessageEncoder, parse_message, parse_messages
+from holdfast.store.sequencer import check_raw_json
 
 _FAILPOINT_APPEND = AppendFailpoints("inbox.append")
 _FAILPOINT_REDACT = failpoint_pair("inbox.blank")
@@ -40,16 +37,13 @@ _RETRY_DELAY_S = 0.002
 class FileInbox:
     def __init__(self, path: str, clock: Clock, disk: Disk, watcher: Watcher) -> None:
         self._path = path
-        self._clock = clock
         self._disk = disk
         self._append_disk = _FAILPOINT_APPEND.wrap(disk)
         self._log = FileLog(path, watcher)
         self._watcher = watcher
         self._reports = ReportFiles(os.path.join(os.path.dirname(path), REPORTS))
         self._message_ids: set[str] | None = None  # all messages in the inbox, read when a report file has something
-        self._sid = new_sid()
-        self._seq = 0
-        self._sender_redactor: Redactor | None = None
+        self._encoder = MessageEncoder(clock)
         self._seen_ids: set[str] = set()
         self._seen_until: Position = START
 
@@ -69,8 +63,7 @@ class FileInbox:
             return existing
 
     async def _put(self, fd: int, message: Message) -> None:
-        line = self._encode_line(msgspec.structs.replace(message, body=self._redactor().redact_json(message.body)))
-        check_readable(line, f"message {message.id}", 3 * RESERVED_NESTING)
+        line = self._encoder.encode(message)
         folder = os.path.dirname(self._path)
         run = os.path.basename(os.path.dirname(folder) if os.path.basename(folder) == REPORTS else folder)
         commands = f"`holdfast show {run}` or `holdfast logs {run}`"
@@ -84,15 +77,9 @@ class FileInbox:
 
     async def _read_messages(self) -> AsyncIterator[Message]:
         async for batch in self._log.read(START):
-            for entry in _parse_batch(batch, set(), set()):
+            for entry in parse_messages(batch, set(), set()):
                 if entry.message is not None:
                     yield entry.message
-
-    def _redactor(self) -> Redactor:
-        """Return a redactor for secrets in the sender's environment, which must not get into a file."""
-        if self._sender_redactor is None:
-            self._sender_redactor = Redactor.from_environment(os.environ)
-        return self._sender_redactor
 
     async def check_writable(self) -> None:
         """Write a blank line, which readers skip. A timeout is no failure: then another process is writing."""
@@ -113,7 +100,7 @@ class FileInbox:
         with self._open() as fd:  # opened before the read: the sync then reports every later write error
             async for batch in self._log.read(after):
                 self._make_durable(fd)
-                for entry in _parse_batch(batch, earlier_ids, new_ids):
+                for entry in parse_messages(batch, earlier_ids, new_ids):
                     yield entry
 
     async def follow(self, after: Position = START) -> AsyncIterator[InboxEntry]:
@@ -121,7 +108,7 @@ class FileInbox:
         async for batch in self._log.follow(after):
             with self._open() as fd:
                 self._make_durable(fd)
-            for entry in _parse_batch(batch, earlier_ids, new_ids):
+            for entry in parse_messages(batch, earlier_ids, new_ids):
                 yield entry
 
     async def redact(self, redactor: Redactor, after: Position) -> None:
@@ -144,13 +131,6 @@ class FileInbox:
             ) from error
         _FAILPOINT_REDACT.after()
 
-    def _encode_line(self, message: Message) -> bytes:
-        """Call this under the lock, so that numbers and times follow the order of the lines."""
-        data = msgspec.Raw(msgspec.json.encode(message))
-        envelope = Envelope(ts=self._clock(), sid=self._sid, seq=self._seq, type=MESSAGE_TYPE, data=data)
-        self._seq += 1
-        return one_line(encode(envelope))
-
     async def create_report_file(self, conversation_id: str) -> str:
         await (
             self.collect_reports()
@@ -161,7 +141,7 @@ class FileInbox:
         for conversation in self._reports.unread_conversations():
             if self._message_ids is None:
                 self._message_ids = {message.id async for message in self._read_messages()}
-            async for message in self._reports.read(conversation, self._redactor()):
+            async for message in self._reports.read(conversation, self._encoder.redactor):
                 if message.id in self._message_ids:
                     continue
                 _FAILPOINT_MOVE_REPORT.before()
@@ -187,7 +167,7 @@ class FileInbox:
             if batch.start >= position:
                 break
             part = Batch(batch.start, batch.data[: position - batch.start])
-            entries = _parse_batch(part, set(), set())
+            entries = parse_messages(part, set(), set())
             self._seen_ids.update(entry.message.id for entry in entries if entry.message is not None)
         self._seen_until = position
         return self._seen_ids
@@ -199,7 +179,7 @@ class FileInbox:
             if batch.end != cursor or not batch.data.endswith(b"\n"):
                 return False
             line = parse(batch.data[batch.data.rfind(b"\n", 0, -1) + 1 :])
-            message = _parse_message(line) if line is not None else None
+            message = parse_message(line) if line is not None else None
             return last_message_id is None or (isinstance(message, Message) and message.id == last_message_id)
         return False
 
@@ -244,35 +224,3 @@ class FileInbox:
                 await asyncio.sleep(_RETRY_DELAY_S)
             else:
                 return
-
-
-def _parse_batch(batch: Batch, earlier_ids: set[str], new_ids: set[str]) -> Iterator[InboxEntry]:
-    """Parse the lines of a batch. Adds the ids of messages that are not in `earlier_ids` to `new_ids`."""
-    cursor = batch.start
-    for raw in batch.data.split(b"\n")[:-1]:
-        cursor += len(raw) + 1
-        line = parse(raw)
-        if line is None:
-            continue
-        message = _parse_message(line)
-        if isinstance(message, str):
-            yield InboxEntry(cursor, None, message)
-        elif message.id in earlier_ids or message.id in new_ids:
-            yield InboxEntry(cursor, None, f"duplicate of message {message.id}")
-        else:
-            new_ids.add(message.id)
-            yield InboxEntry(cursor, message)
-
-
-def _parse_message(line: Line | Malformed) -> Message | str:
-    if isinstance(line, Malformed):
-        return line.reason
-    if line.type != MESSAGE_TYPE:
-        return f"not a message: {line.type}"
-    try:
-        message = msgspec.json.decode(line.data, type=Message)
-        check_raw_json(message.body, "its body")
-        check_readable(bytes(line.data), "it", 2 * RESERVED_NESTING)
-    except (*DECODE_ERRORS, BadInput) as error:
-        return f"not a message: {error}"
-    return message

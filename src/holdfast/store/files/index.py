@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 
-from holdfast.store.files.layout import LOCK, LOG, run_folder, runs_folder
+from holdfast.store.files.layout import LOCK, LOG, has_log, run_folder, runs_folder
 from holdfast.store.files.lock import is_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from typing import TypeVar
 
     from holdfast.store.index import Catalog, LogStamp
@@ -36,11 +36,17 @@ class FileIndex:
             run_id not in ("", os.curdir, os.pardir)
             and os.sep not in run_id
             and "\0" not in run_id
-            and os.path.exists(f"{run_folder(self._home, run_id)}/{LOG}")
+            and has_log(run_folder(self._home, run_id))
         )
 
     def is_owned(self, run_id: str) -> bool:
         return is_held(f"{run_folder(self._home, run_id)}/{LOCK}")
+
+    def owned(self, run_ids: Iterable[str]) -> set[str]:
+        return {run_id for run_id in run_ids if self.is_owned(run_id)}
+
+    def describe(self) -> str:
+        return f"{runs_folder(self._home)}: {len(self.run_ids())} runs in files"
 
     def stamp(self, run_id: str) -> LogStamp:
         from holdfast.store.files.catalog import stamp_of  # noqa: PLC0415 - loads SQLite, which most commands do not need

@@ -6,6 +6,7 @@ Imports as little as possible: listing runs must start as fast as Python.
 import os
 
 LOG = "events.jsonl"
+COMPRESSED_SUFFIX = ".gz"  # of the log of an archived run (see `log_bytes`)
 INBOX = "inbox.jsonl"
 REPORTS = "reports"  # a folder with a file for each confined agent
 SNAPSHOT = "snapshot.json"
@@ -32,6 +33,18 @@ def trash_folder(home: str) -> str:
 
 def run_folder(home: str, run_id: str) -> str:
     return f"{home}/runs/{run_id}"
+
+
+def has_log(folder: str) -> bool:
+    """Whether a folder is that of a run: it has a log, plain or compressed."""
+    return os.path.exists(f"{folder}/{LOG}") or os.path.exists(f"{folder}/{LOG}{COMPRESSED_SUFFIX}")
+
+
+def log_file(folder: str) -> str:
+    """Return the file of the log in a folder: the compressed one only when there is no plain one."""
+    plain = f"{folder}/{LOG}"
+    compressed = f"{plain}{COMPRESSED_SUFFIX}"
+    return compressed if not os.path.exists(plain) and os.path.exists(compressed) else plain
 
 
 def catalog_file(home: str) -> str:

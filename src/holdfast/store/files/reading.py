@@ -14,6 +14,7 @@ from holdfast.core.log import chain
 from holdfast.core.log.codec import Line, Malformed, parse
 from holdfast.leaf.files.watch import Watcher
 from holdfast.store.base import START, Batch, Position
+from holdfast.store.files.log_bytes import LogBytes, open_log_bytes, stat_log
 
 CHUNK_BYTES = 128 * 1024  # larger ones are returned to the kernel each time, which then has to clear new pages
 _TAIL_CHUNK_BYTES = 4096  # read at a time to find the end of a line
@@ -26,9 +27,9 @@ class FileLog:
 
     async def read(self, after: Position = START) -> AsyncIterator[Batch]:
         position, size = after, CHUNK_BYTES
-        with open(self._path, "rb", buffering=0) as file:
-            end = _end_of_last_append(file.fileno())  # later bytes may be removed and replaced during this read
-            while chunk := os.pread(file.fileno(), max(0, min(size, end - position)), position):
+        with open_log_bytes(self._path) as log:
+            end = _end_of_last_append(log)  # later bytes may be removed and replaced during this read
+            while chunk := log.pread(max(0, min(size, end - position)), position):
                 cut = chunk.rfind(b"\n") + 1
                 if not cut:
                     if len(chunk) < size:  # it was truncated during this read
@@ -41,13 +42,13 @@ class FileLog:
                 await asyncio.sleep(0)  # let other tasks run while a long log is read
 
     async def read_backwards(self, before: Position | None = None) -> AsyncIterator[Batch]:
-        with open(self._path, "rb", buffering=0) as file:
-            last = _end_of_last_append(file.fileno())
+        with open_log_bytes(self._path) as log:
+            last = _end_of_last_append(log)
             end = last if before is None else min(before, last)
             size = CHUNK_BYTES
             while end > START:
                 start = max(START, end - size)
-                chunk = os.pread(file.fileno(), end - start, start)
+                chunk = log.pread(end - start, start)
                 if start > START:
                     cut = chunk.find(b"\n") + 1
                     if cut == len(chunk):  # one line is longer than the chunk: read further back
@@ -59,20 +60,25 @@ class FileLog:
                 await asyncio.sleep(0)
 
     async def follow(self, after: Position = START) -> AsyncIterator[Batch]:
-        async with self._watcher.changes(self._path) as changed:
-            while True:
-                changed.clear()  # before the read, so that changes during it are not missed
-                after = min(after, os.path.getsize(self._path))  # a failed sync was rolled back
-                async for batch in self.read(after):
-                    after = batch.end
-                    yield batch
-                await changed.wait()
+        while True:
+            path, watched = stat_log(self._path)
+            async with self._watcher.changes(path) as changed:
+                while True:
+                    changed.clear()  # before the read, so that changes during it are not missed
+                    now, status = stat_log(self._path)
+                    if now != path or not os.path.samestat(status, watched):
+                        break  # it was compressed, or expanded
+                    if path == self._path:
+                        after = min(after, status.st_size)  # a failed sync was rolled back
+                    async for batch in self.read(after):
+                        after = batch.end
+                        yield batch
+                    await changed.wait()
 
     async def torn_tail(self) -> bytes:
-        with open(self._path, "rb", buffering=0) as file:
-            end = _end_of_last_append(file.fileno())
-            file.seek(end)
-            return file.read()
+        with open_log_bytes(self._path) as log:
+            end = _end_of_last_append(log)
+            return log.pread(max(0, log.size - end), end)
 
 
 def unterminated_line(torn_tail: bytes) -> Line | Malformed | None:
@@ -82,19 +88,19 @@ def unterminated_line(torn_tail: bytes) -> Line | Malformed | None:
     return parse(torn_tail)
 
 
-def _end_of_last_append(fd: int) -> Position:
+def _end_of_last_append(log: LogBytes) -> Position:
     """Return the position after the last complete line that ends its `append`."""
-    end = _end_of_last_line(fd, os.fstat(fd).st_size)
-    while chain.has_more_to_come(os.pread(fd, min(chain.TAIL_BYTES, end), max(START, end - chain.TAIL_BYTES))):
-        end = _end_of_last_line(fd, end - 1)
+    end = _end_of_last_line(log, log.size)
+    while chain.has_more_to_come(log.pread(min(chain.TAIL_BYTES, end), max(START, end - chain.TAIL_BYTES))):
+        end = _end_of_last_line(log, end - 1)
     return end
 
 
-def _end_of_last_line(fd: int, end: Position) -> Position:
+def _end_of_last_line(log: LogBytes, end: Position) -> Position:
     """Return the position after the last newline before `end`."""
     while end > START:
         start = max(START, end - _TAIL_CHUNK_BYTES)
-        found = os.pread(fd, end - start, start).rfind(b"\n")
+        found = log.pread(end - start, start).rfind(b"\n")
         if found >= 0:
             return start + found + 1
         end = start

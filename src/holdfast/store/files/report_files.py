@@ -132,6 +132,11 @@ def _report_message(conversation_id: str, report_id: str, report: Report | Refus
     return Message.of(report, message_id=f"report-{conversation_id}-{report_id}", sender=conversation_id)
 
 
+def original_report_id(message: Message) -> str:
+    """Return the id that the agent's server gave a report."""
+    return message.id.removeprefix(f"report-{message.sender}-")
+
+
 def _redact(fd: int, piece: bytes, start: int, redactor: Redactor) -> None:
     for begin, end in redactor.value_spans(piece):
         os.pwrite(fd, b"*" * (end - begin), start + begin)

@@ -1,15 +1,17 @@
 """Stages: runs that are written out of sight, and appear complete or not at all.
 
 A stage is a home of its own below `adopting/`. Its run is written there like any other, and one rename makes it a run
-of the real home. A process that dies before that leaves a stage: nobody holds its lock any more, and its note says what
-else was done for the run.
+of the real home. A process that dies before that leaves a stage: its lock is free, and its note says what else was
+done for the run.
+
+A stage is deleted under another name, which nothing opens. So a lock counts only while its file is still at its place.
 """
 
 import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from holdfast.leaf.failpoints import failpoint_pair
@@ -18,6 +20,7 @@ from holdfast.leaf.files.disk import make_directories, replace
 from holdfast.store.files.layout import run_folder, runs_folder
 
 _LOCK, _NOTE = "lock", "note.json"
+_DELETED = ".deleted-"  # before the name of a stage that is being deleted
 _FAILPOINT_NOTE, _FAILPOINT_PUBLISH = failpoint_pair("stage.note"), failpoint_pair("stage.publish")
 
 
@@ -30,16 +33,22 @@ class Stage:
 
     def __init__(self, home: str, folder: str, lock: int) -> None:
         self._home = home
-        self.folder = folder
+        self._folder = folder
         self._lock = lock
+
+    @property
+    def folder(self) -> str:
+        return self._folder
 
     @classmethod
     def create(cls, home: str) -> Self:
-        folder = os.path.join(stages_folder(home), secrets.token_hex(6))
-        make_directories(folder)
-        lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return cls(home, folder, lock)
+        while True:
+            folder = os.path.join(stages_folder(home), secrets.token_hex(6))
+            with suppress(FileNotFoundError):  # deleted before it was locked: it looked abandoned
+                make_directories(folder)
+                lock = lock_stage(folder, wait=True)
+                if lock is not None:
+                    return cls(home, folder, lock)
 
     def write_note(self, note: bytes) -> None:
         """Record durably what is about to be done elsewhere for the run of the stage."""
@@ -48,7 +57,8 @@ class Stage:
         _FAILPOINT_NOTE.after()
 
     def read_note(self) -> bytes | None:
-        with suppress(OSError), open(os.path.join(self.folder, _NOTE), "rb") as file:
+        """Return the note; None when the stage died before it wrote one. Raises `OSError` if it cannot be read."""
+        with suppress(FileNotFoundError), open(os.path.join(self.folder, _NOTE), "rb") as file:
             return file.read()
         return None
 
@@ -62,27 +72,69 @@ class Stage:
         _FAILPOINT_PUBLISH.after()
 
     def delete(self) -> None:
-        remove_tree(self.folder)
+        above, name = os.path.split(self.folder)
+        deleted = os.path.join(above, _DELETED + name)
+        with suppress(FileNotFoundError):
+            os.rename(self.folder, deleted)
+        remove_tree(deleted)
         with suppress(OSError):  # another stage is there
-            os.rmdir(stages_folder(self._home))
+            os.rmdir(above)
 
     def close(self) -> None:
         os.close(self._lock)
 
 
+@contextmanager
+def publishing(home: str) -> Iterator[None]:
+    """Let one process at a time look at the runs of a home and publish another."""
+    make_directories(runs_folder(home))
+    folder = os.open(runs_folder(home), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def abandoned_stages(home: str) -> Iterator[Stage]:
     """Yield the stages that dead processes left, each owned by this one from then on."""
-    try:
-        names = sorted(os.listdir(stages_folder(home)))
-    except FileNotFoundError:
-        return
-    for name in names:
+    for name in _stage_names(home):
         folder = os.path.join(stages_folder(home), name)
+        if name.startswith(_DELETED):
+            remove_tree(folder)
+            continue
         with suppress(OSError):
-            lock = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-                continue
-            yield Stage(home, folder, lock)
+            lock = lock_stage(folder, wait=False)
+            if lock is not None:
+                yield Stage(home, folder, lock)
+    with suppress(OSError):
+        os.rmdir(stages_folder(home))
+
+
+def staged_runs(home: str) -> set[str]:
+    """Return the runs that are in a stage, also in one that is being written."""
+    found: set[str] = set()
+    for name in _stage_names(home):
+        with suppress(OSError):
+            found.update(os.listdir(runs_folder(os.path.join(stages_folder(home), name))))
+    return found
+
+
+def _stage_names(home: str) -> list[str]:
+    with suppress(FileNotFoundError):
+        return sorted(os.listdir(stages_folder(home)))
+    return []
+
+
+def lock_stage(folder: str, *, wait: bool) -> int | None:
+    """Lock a stage and return the lock; None when another process has it, or deleted the stage meanwhile."""
+    path = os.path.join(folder, _LOCK)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_ino == os.stat(path).st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(lock)
+    return None

@@ -1,11 +1,13 @@
 """The files backend: one folder per run, nothing to install, everything readable with ordinary tools."""
 
+import asyncio
 import os
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from holdfast.core.day_spending import Spending
 from holdfast.core.events.log import LogRepaired
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
@@ -16,17 +18,21 @@ from holdfast.leaf.files.watch import Watcher
 from holdfast.store import snapshot
 from holdfast.store.base import Head, Holder, Leftover, Snapshot, WriterContext
 from holdfast.store.files import owner
+from holdfast.store.files.account_limits import FileLimits
+from holdfast.store.files.compaction import expand_log
 from holdfast.store.files.create import create_run_folder
 from holdfast.store.files.inbox import FileInbox
 from holdfast.store.files.journal import FileJournal
-from holdfast.store.files.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder
+from holdfast.store.files.layout import INBOX, LOCK, LOG, SNAPSHOT, has_log, run_folder, runs_folder, trash_folder
 from holdfast.store.files.leftovers import leftovers
 from holdfast.store.files.reading import FileLog
 from holdfast.store.files.release import wait_until_unlocked
 from holdfast.store.files.repair import find_repairs, repair
 from holdfast.store.files.run_watch import FolderWatch
+from holdfast.store.files.spending import count_run
 
 _FAILPOINT_SNAPSHOT = AppendFailpoints("snapshot.save")
+_FAILPOINT_FILE = AppendFailpoints("run.file")
 _FAILPOINT_REPAIR = failpoint_pair("log.repair")
 _FAILPOINT_DISCARD = failpoint_pair("run.discard")
 
@@ -54,7 +60,7 @@ class FileStore:
             names = os.listdir(runs_folder(self.home))
         except FileNotFoundError:
             return []
-        return sorted(name for name in names if _is_valid_run_id(name) and os.path.exists(self._file(name, LOG)))
+        return sorted(name for name in names if _is_valid_run_id(name) and has_log(self._run_folder(name)))
 
     async def discard(self, run_id: str) -> None:
         """Move the folder to the trash before deleting it, so that half a run is never mistaken for one."""
@@ -102,6 +108,29 @@ class FileStore:
         self._existing_log(run_id)
         return FileInbox(self._file(run_id, INBOX), self._clock, self._disk, self._watcher)
 
+    async def save_file(self, run_id: str, name: str, data: bytes) -> None:
+        self._existing_log(run_id)
+        path = self._file(run_id, name)
+        try:
+            make_directories(os.path.dirname(path))
+            replace(path, data, _FAILPOINT_FILE.wrap_write(self._disk))
+            _FAILPOINT_FILE.after()
+        except OSError as error:
+            raise StorageFailed(f"cannot store {path}: {error.strerror or error}") from error
+
+    async def load_file(self, run_id: str, name: str) -> bytes | None:
+        self._existing_log(run_id)
+        with suppress(OSError), open(self._file(run_id, name), "rb") as file:
+            return file.read()
+        return None
+
+    @property
+    def limits(self) -> FileLimits:
+        return FileLimits(self.home, self._disk)
+
+    async def count_spending(self, run_id: str, repository: str) -> Spending:
+        return await count_run(self.home, run_id, self.log(run_id), repository, self._disk)
+
     def open_report_file(self, path: str) -> FileInbox:
         return FileInbox(path, self._clock, self._disk, self._watcher)
 
@@ -122,7 +151,7 @@ class FileStore:
 
     def _existing_log(self, run_id: str) -> str:
         path = self._file(run_id, LOG)
-        if not os.path.exists(path):
+        if not has_log(self._run_folder(run_id)):
             raise NoSuchRun(f"there is no run {run_id!r} under {self.home}; `holdfast ls` lists them")
         return path
 
@@ -152,8 +181,22 @@ class FileLease:
     def epoch(self) -> int:
         return self._lock.epoch
 
+    async def wait_until_lost(self) -> str:
+        """Only the end of the process takes the lock away."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    @property
+    def is_lost(self) -> bool:
+        return False
+
+    @property
+    def may_have_another_owner(self) -> bool:
+        return False
+
     async def repair(self) -> Sequence[LogRepaired]:
         try:
+            expand_log(self._log, self._disk)  # of an archived run that is opened to write
             _FAILPOINT_REPAIR.before()
             await repair(self._log, self._disk)
             _FAILPOINT_REPAIR.after()

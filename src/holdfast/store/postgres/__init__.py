@@ -1,0 +1,1 @@
+"""The Postgres backend: one database for the runs of many machines."""
