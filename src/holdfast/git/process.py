@@ -115,8 +115,9 @@ class Git:
         fd_marker: str | None = None,
         stay_in_folder: bool = False,
         confinement: Confinement | None = None,
+        runs_hooks: bool = True,
     ) -> None:
-        """`stay_in_folder` stops git from searching parent folders for a repository.
+        """`stay_in_folder` stops git from searching parent folders for a repository. `runs_hooks` is off for no hooks.
 
         `confinement` is for a worktree that a confined agent can write to.
         """
@@ -126,6 +127,7 @@ class Git:
         self.fd_marker = fd_marker
         self._env_markers = env_markers
         self._stay_in_folder = stay_in_folder
+        self._options = _NO_FSMONITOR if runs_hooks else (*_NO_FSMONITOR, "-c", f"core.hooksPath={os.devnull}")
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -187,7 +189,7 @@ class Git:
             environment |= self.confinement.variables(await self.hooks_folder())
             arguments = (*self.confinement.settings(arguments, await self._configured_programs()), *arguments)
         context = ProcessContext(self.folder, environment, self.fd_marker)
-        return await self._run((*_NO_FSMONITOR, *arguments), context, timeout_s, stdin)
+        return await self._run((*self._options, *arguments), context, timeout_s, stdin)
 
     async def run_inside(self, *command: str, extra_env: Mapping[str, str] | None = None) -> ProgramOutput:
         """Run another program in this folder; in the agent's runtime, if there is a confinement."""

@@ -6,7 +6,6 @@ import re
 import shutil
 from copy import copy
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
 
 from holdfast.git.process import CHANGE_TIMEOUT_S, Git, GitFailed, ProcessContext, ProgramOutput, run_program
 from holdfast.git.repository import Repository
@@ -62,6 +61,12 @@ async def remote_branch_commit(repository: Repository, remote: str, branch: str)
         "ls-remote", "--heads", remote, f"refs/heads/{branch}", timeout_s=CHANGE_TIMEOUT_S
     )
     return answer.text.partition("\t")[0] or None
+
+
+async def remote_url(repository: Repository, remote: str) -> str:
+    """Return the URL to which pushes go; a folder of this machine by its absolute path."""
+    url = (await repository.git.query("remote", "get-url", "--push", remote)).text
+    return _absolute(repository, url) or url
 
 
 async def remote_folder(repository: Repository, remote: str) -> str | None:
@@ -130,6 +135,8 @@ async def default_branch(repository: Repository, remote: str) -> str:
 
 def can_open_pull_requests(link: str) -> bool:
     """True when `gh` is installed, and the link is on GitHub or on the host in GH_HOST."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - slow to import; few sessions have a link to a request
+
     host = urlsplit(link).hostname or ""
     return shutil.which("gh") is not None and ("github" in host or host == os.environ.get("GH_HOST"))
 
@@ -189,6 +196,8 @@ async def web_repository(repository: Repository, remote: str) -> str:
 
 async def compare_link(repository: Repository, remote: str, base: str, branch: str) -> str:
     """Return the web page where a person opens the pull request."""
+    from urllib.parse import quote  # noqa: PLC0415 - as above
+
     match = await _match_remote_url(repository, remote)
     host, path, base, branch = match["host"], quote(match["path"], safe="/~%"), quote(base), quote(branch)
     is_web = match["scheme"] in ("http", "https")  # another scheme's port is not the web server's

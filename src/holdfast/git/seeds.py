@@ -18,6 +18,7 @@ from holdfast.git.repository import Repository
 from holdfast.leaf.errors import BadInput
 
 _GIT = ".git"
+_FILE_MODES = ("100644", "100755")
 _NONE_IGNORED_CODE = 1  # git's exit code when no path is ignored
 
 
@@ -50,6 +51,29 @@ async def read_seeds(repository: Repository, base: str, top: str | None, seeds: 
             _copy(file, os.path.join(stage, file.path))
         oid = await _build_tree(repository, base, folder, stage, files)
     return SeedTree(oid, tuple(sorted({file.path for file in files})))
+
+
+async def seeds_from_commit(repository: Repository, base: str, commit: str, paths: Sequence[str]) -> SeedTree:
+    """Write files of a commit on top of `base` as a tree. A path may be a folder. Links are refused."""
+    git = repository.git
+    entries: dict[str, str] = {}
+    for path in paths:
+        name = os.path.normpath(path)
+        listed = (await git.execute("--literal-pathspecs", "ls-tree", "-r", "-z", commit, "--", name)).text
+        found = [entry for entry in listed.split("\0") if entry]
+        if not found:
+            raise BadInput(f"{path}: no such file among the files of the interview")
+        for entry in found:
+            mode, _, rest = entry.partition(" ")
+            if mode not in _FILE_MODES:
+                raise BadInput(f"{path}: {rest.partition(chr(9))[2]} is no regular file")
+            entries[rest.partition("\t")[2]] = f"{mode} {rest.split()[1]}\t{rest.partition(chr(9))[2]}\0"
+    with tempfile.TemporaryDirectory(prefix="holdfast-seeds-") as folder:
+        environment = {"GIT_INDEX_FILE": os.path.join(folder, "index"), "GIT_DIR": repository.common_dir}
+        index = Git(folder, env_markers={**repository.env_markers, **environment})
+        await index.execute("read-tree", base)
+        await index.execute("update-index", "-z", "--index-info", stdin=os.fsencode("".join(entries.values())))
+        return SeedTree((await index.execute("write-tree")).text, tuple(sorted(entries)))
 
 
 def _deduplicate(files: Sequence[SeedFile]) -> list[SeedFile]:

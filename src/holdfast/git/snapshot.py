@@ -317,7 +317,7 @@ async def unregistered_repositories(repository: Repository, base: str, tree: str
     return [path for path in links if path not in registered]
 
 
-async def diff(repository: Repository, old: str, new: str, *options: str) -> bytes:
+async def diff(repository: Repository, old: str, new: str, *options: str, paths: tuple[str, ...] = ()) -> bytes:
     """Return the diff between two snapshots or commits, independent of the user's diff settings."""
     plain_options = (
         "--no-ext-diff",
@@ -327,7 +327,7 @@ async def diff(repository: Repository, old: str, new: str, *options: str) -> byt
         "--src-prefix=a/",
         "--dst-prefix=b/",
     )
-    answer = await repository.git.query("diff", *plain_options, *options, "--end-of-options", old, new, "--")
+    answer = await repository.git.query("diff", *plain_options, *options, "--end-of-options", old, new, "--", *paths)
     return answer.stdout
 
 

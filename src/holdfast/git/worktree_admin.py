@@ -97,20 +97,24 @@ def _move_to_trash(entry: str, trash_path: str) -> str:
 
 
 def _list_entries(common_dir: str) -> list[str]:
+    return [os.path.join(_entries_folder(common_dir), name) for name in _entry_names(common_dir)]
+
+
+def _entry_names(common_dir: str) -> list[str]:
     """Git deletes the folder with its last entry, possibly during this call."""
     try:
-        return [os.path.join(_entries_folder(common_dir), name) for name in os.listdir(_entries_folder(common_dir))]
+        return os.listdir(_entries_folder(common_dir))
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _own_entries(common_dir: str, path: str) -> list[str]:
     """Git names an entry after its folder, with a number if the name is taken; `link` makes one for `.NAME.link`."""
-    name = re.escape(os.path.basename(path))
-    own_names = re.compile(
-        f"([.-]?{name}[.]link|{name})[0-9]*|{re.escape(os.path.basename(_trash_path(common_dir, path)))}"
-    )
-    entries = [entry for entry in _list_entries(common_dir) if own_names.fullmatch(os.path.basename(entry))]
+    name, trash_name = os.path.basename(path), os.path.basename(_trash_path(common_dir, path))
+    own_names = re.compile(f"([.-]?{re.escape(name)}[.]link|{re.escape(name)})[0-9]*")
+    names = [other for other in _entry_names(common_dir) if name in other or other == trash_name]
+    own = [other for other in names if other == trash_name or own_names.fullmatch(other)]
+    entries = [os.path.join(_entries_folder(common_dir), other) for other in own]
     named = own_entry(common_dir, path)
     return [*entries, *([named] if named is not None and named not in entries else [])]
 

@@ -2,6 +2,7 @@
 
 from holdfast.git.effects.base import EffectSite, GitEffect, ProbeOutcome, ProbeResult, WorktreeEffect
 from holdfast.git.effects.branches import DeleteBranch, DropRefs, RestoreBranch, TakeOverHead
+from holdfast.git.effects.cluster import DropClusterRefs, TakeOverRefs, read_epochs
 from holdfast.git.effects.commits import CommitPlaceholder, CommitSeeds, CommitTask, UnwindPlaceholder
 from holdfast.git.effects.merges import MergeInto, MergeTask, ReproduceConflicts
 from holdfast.git.effects.publishing import OpenPullRequest, Push
@@ -26,6 +27,7 @@ __all__ = [
     "CommitSeeds",
     "CommitTask",
     "DeleteBranch",
+    "DropClusterRefs",
     "DropRefs",
     "EffectSite",
     "GitEffect",
@@ -44,10 +46,12 @@ __all__ = [
     "RestoreSnapshot",
     "RewindWorktree",
     "TakeOverHead",
+    "TakeOverRefs",
     "TakeSnapshot",
     "UnwindPlaceholder",
     "WorktreeEffect",
     "empty_trash",
+    "read_epochs",
 ]
 
 EFFECTS: dict[str, type[GitEffect]] = {
@@ -74,5 +78,7 @@ EFFECTS: dict[str, type[GitEffect]] = {
         MergeInto,
         Push,
         OpenPullRequest,
+        TakeOverRefs,
+        DropClusterRefs,
     )
 }

@@ -21,6 +21,7 @@ from holdfast.leaf.failpoints import Failpoint
 _SYMLINK_MODE, _EXECUTABLE_MODE, _FILE_MODE = "120000", "100755", "100644"
 _MERGE_OPTIONS = ("-c", "merge.autoStash=false", "-c", "submodule.recurse=false")
 _LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")  # of a merge in the checkout
+_HOOK = "post-merge"
 _MAX_LISTED_PATHS = 5  # in a message
 _FAILPOINT_STAGED = Failpoint("checkout.forward.staged")
 
@@ -53,12 +54,48 @@ async def checkout_of(repository: Repository, branch: str) -> str | None:
     return next((path for path in found if os.path.isdir(path)), None)
 
 
+async def hook_in_checkout(repository: Repository, path: str) -> str | None:
+    """Return the hook that a merge does not run, because it is a file of the checkout; None when there is none."""
+    git = _git(repository, path)
+    hook = os.path.join(await git.hooks_folder(), _HOOK)
+    return hook if os.access(hook, os.X_OK) and await _has_own_hooks(git) else None
+
+
+def _git(repository: Repository, path: str, *, runs_hooks: bool = True) -> Git:
+    return Git(
+        path,
+        env_markers=repository.env_markers,
+        fd_marker=repository.fd_marker,
+        stay_in_folder=True,
+        runs_hooks=runs_hooks,
+    )
+
+
+async def _open(repository: Repository, path: str) -> Git:
+    """Return the git of a checkout. It runs no hooks that are files of the checkout: an agent may have written them."""
+    git = _git(repository, path)
+    return _git(repository, path, runs_hooks=False) if await _has_own_hooks(git) else git
+
+
+async def _has_own_hooks(git: Git) -> bool:
+    """Whether the hooks, or one of them, are files of the checkout, outside of its git folder."""
+    folder = await git.hooks_folder()
+    git_dir = (await git.query("rev-parse", "--path-format=absolute", "--git-common-dir")).text
+    names = [os.path.join(folder, name) for name in os.listdir(folder)] if os.path.isdir(folder) else []
+    return any(_is_below(path, git.folder) and not _is_below(path, git_dir) for path in (folder, *names))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    top = os.path.realpath(folder)
+    return os.path.commonpath((top, os.path.realpath(path))) == top
+
+
 async def forward_checkout(repository: Repository, path: str, branch: str, old: str, new: str) -> None:
     """Fast-forward the branch from `old` to `new`, and update the files of its checkout.
 
     Raises `Denied`, without changing anything, when a file that would change matches neither `old` nor `new`.
     """
-    git = Git(path, env_markers=repository.env_markers, fd_marker=repository.fd_marker, stay_in_folder=True)
+    git = await _open(repository, path)
     git_dir = (await git.query("rev-parse", "--absolute-git-dir")).text
     operation = operation_in_progress(git_dir)
     if operation is not None:
@@ -92,9 +129,7 @@ async def finish_checkout(repository: Repository, path: str, branch: str, old: s
     Does nothing if it had written none yet, or if a file matches neither commit: the user has changed it since, or git
     was killed while it wrote that file. Then the next merge names the file.
     """
-    found = await _compare(
-        Git(path, env_markers=repository.env_markers, fd_marker=repository.fd_marker, stay_in_folder=True), old, new
-    )
+    found = await _compare(await _open(repository, path), old, new)
     if (found.matching or found.missing) and not found.differing:
         with suppress(Denied):  # the user is in the middle of something there
             await forward_checkout(repository, path, branch, old, new)

@@ -166,12 +166,11 @@ async def _link(worktree: Worktree, checkout: str, path: str) -> str | None:
         os.lstat(target)
         if await _is_tracked(worktree, path):
             return "git tracks it"
+        if path not in await _ignored(worktree, [path]):  # asked before: a link that a kill leaves would be committed
+            return _LINK_NOT_IGNORED
         with open_parent_folder(top, os.path.join(top, path), make=True) as (folder, name):
             if not _make_link(target, name, folder):
                 return "the worktree has a file or folder of that name"
-            if path not in await _ignored(worktree, [path]):
-                os.unlink(name, dir_fd=folder)
-                return _LINK_NOT_IGNORED
     except GitFailed as error:
         return " ".join(error.output.split())
     except (Denied, OSError) as error:

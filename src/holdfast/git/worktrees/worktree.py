@@ -14,7 +14,6 @@ from holdfast.git.repository import Repository
 from holdfast.git.worktree_admin import (
     GITDIR_FILE,
     LOCKED_FILE,
-    commondir_of,
     drop_entries,
     entries_of,
     own_entry,
@@ -77,16 +76,17 @@ class Worktree:
             raise UnlinkedWorktree(
                 f"{self.path} is not a worktree any more: it has no .git of its own; nothing was changed, move it away"
             )
-        if commondir_of(git_dir) is None:
+        common_dir = read_pointer(os.path.join(git_dir, "commondir"))
+        if common_dir is None:
             raise UnlinkedWorktree(
                 f"{self.path} is not a worktree any more: its .git points nowhere; nothing was changed, move it away"
             )
         dot_git = read_pointer(os.path.join(git_dir, GITDIR_FILE))
-        if commondir_of(git_dir) != os.path.realpath(self.repository.common_dir):
+        if not _is_same_path(common_dir, self.repository.common_dir):
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was changed, move it away"
             )
-        if dot_git is None or os.path.realpath(os.path.dirname(dot_git)) != os.path.realpath(self.registered_path):
+        if dot_git is None or not _is_same_path(os.path.dirname(dot_git), self.registered_path):
             raise MovedWorktree(
                 f"{self.path} was moved or copied: git has it registered at {dot_git}; "
                 "repair that with: holdfast doctor --fix"
@@ -158,6 +158,11 @@ class Worktree:
         for git_dir in git_dirs:
             with suppress(FileNotFoundError):  # another run dropped the same entry
                 clear_locks(self.path, git_dir, os.path.join(common, "refs", "heads", self.branch))
+
+
+def _is_same_path(path: str, other: str) -> bool:
+    """Whether two paths lead to the same place. Most are written alike, and need not be looked up."""
+    return path == other or os.path.realpath(path) == os.path.realpath(other)
 
 
 def registered_path(path: str) -> str | None:
