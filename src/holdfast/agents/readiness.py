@@ -57,7 +57,7 @@ def _from_home(path: str) -> str:
     return f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
 
 
-def start_problem(entry: AgentDefinition, model: str | None = None) -> str | None:
+def start_problem(entry: AgentDefinition, model: str | None = None, *, reads_playbook: bool = True) -> str | None:
     """Return why an agent cannot start on this machine, and the command that mends it; None when nothing is known.
 
     `model` is the one chosen for its role. Of an agent in a container, only its image knows.
@@ -70,7 +70,7 @@ def start_problem(entry: AgentDefinition, model: str | None = None) -> str | Non
         if shutil.which(program) is None:
             return f"{entry.command[0]} needs {program}, which is not installed; install it with: {entry.install}"
     sandbox = sandbox_problem() if entry.runtime.kind == "sandbox" else None
-    return sandbox or _node_problem(entry) or _own_agent_problem(entry, model)
+    return sandbox or _node_problem(entry) or _own_agent_problem(entry, model, reads_playbook=reads_playbook)
 
 
 def sandbox_problem() -> str | None:
@@ -123,12 +123,14 @@ def node_version(node: str) -> tuple[int, ...] | None:
     return None
 
 
-def _own_agent_problem(entry: AgentDefinition, model: str | None) -> str | None:
+def _own_agent_problem(entry: AgentDefinition, model: str | None, *, reads_playbook: bool) -> str | None:
     """The agents that come with Holdfast say here what they would say when they start."""
     try:
         if (arguments := _arguments_after(entry.command, "builtin")) is not None:
             check_builtin(entry, arguments, model)
-        elif arguments := _arguments_after(entry.command, "playbook"):
+        elif (arguments := _arguments_after(entry.command, "playbook")) and (
+            reads_playbook or not os.path.isfile(arguments[0])
+        ):
             from holdfast.agents.playbook.reader import read_playbook  # noqa: PLC0415 - most runs have another agent
 
             read_playbook(arguments[0])

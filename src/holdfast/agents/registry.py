@@ -9,6 +9,8 @@ import msgspec
 from holdfast.agents import terminal_uis as tuis
 from holdfast.agents.environment import secrets_in
 from holdfast.agents.launch import LOCAL, Runtime
+from holdfast.agents.limits import wording
+from holdfast.agents.limits.wording import Wording
 from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process.own_program import holdfast_command
@@ -35,6 +37,8 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     tui: TerminalUi | None = None  # its own terminal UI, if we know one
     reports_cost: bool | None = None  # whether it reports the cost of a turn; None when unknown
     tools_wait: float = 30.0  # seconds until it asks for its MCP tools; longer on a busy machine
+    provider: str | None = None  # whose limits it meets, if it is always the same
+    wording: Wording = Wording()  # how it says in a message that a limit is reached
     by_the_minute: bool = False  # it names sessions by the minute, and cannot load one in the minute of its creation
 
     def __post_init__(self) -> None:
@@ -78,6 +82,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("claude-agent-acp",),
         title="Claude Code",
         reports_cost=True,
+        provider="Anthropic",
+        wording=wording.CLAUDE,
         install="npm install -g @agentclientprotocol/claude-agent-acp @anthropic-ai/claude-code",
         node=(22,),
         login_files=("${CLAUDE_CONFIG_DIR:-~/.claude}/.credentials.json",),
@@ -98,6 +104,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("codex-acp",),
         title="Codex",
         reports_cost=False,
+        provider="OpenAI",
+        wording=wording.CODEX,
         install="npm install -g @agentclientprotocol/codex-acp @openai/codex",
         login_files=("${CODEX_HOME:-~/.codex}/auth.json",),
         login_command="codex login",
@@ -108,6 +116,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("gemini", "--acp"),
         title="Gemini",
         reports_cost=False,
+        provider="Google",
+        wording=wording.GEMINI,
         install="npm install -g @google/gemini-cli",
         node=(20,),
         login_files=("~/.gemini/oauth_creds.json",),
@@ -120,6 +130,7 @@ BUILT_IN: dict[str, AgentDefinition] = {
     "opencode": AgentDefinition(
         command=("opencode", "acp"),
         title="OpenCode",
+        wording=wording.OPENCODE,
         install="npm install -g opencode-ai",
         login_files=("${XDG_DATA_HOME:-~/.local/share}/opencode/auth.json",),
         login_command="opencode auth login",
@@ -129,6 +140,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
     "copilot": AgentDefinition(
         command=("copilot", "--acp", "--no-auto-update", "--disable-builtin-mcps"),
         title="Copilot",
+        provider="GitHub",
+        wording=wording.COPILOT,
         install="npm install -g @github/copilot",
         login_files=("${COPILOT_HOME:-~/.copilot}/config.json",),
         login_command="copilot, then /login",
@@ -145,6 +158,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
         command=("qwen", "--acp"),
         title="Qwen Code",
         reports_cost=False,
+        provider="Alibaba Cloud",
+        wording=wording.QWEN,
         install="npm install -g @qwen-code/qwen-code",
         node=(22,),
         login_files=("~/.qwen/oauth_creds.json",),
@@ -163,6 +178,8 @@ BUILT_IN: dict[str, AgentDefinition] = {
     "kimi": AgentDefinition(
         command=("kimi", "acp"),
         title="Kimi",
+        provider="Moonshot AI",
+        wording=wording.KIMI,
         install="npm install -g @moonshot-ai/kimi-code",
         node=(22, 19),
         login_files=("~/.kimi-code/credentials", "~/.kimi/credentials"),

@@ -18,7 +18,9 @@ from holdfast.agents.acp.messages import (
     AcpMessage,
     Authenticate,
     ClientAbilities,
+    ContentBlock,
     FileAccess,
+    ForkSession,
     Initialize,
     Initialized,
     ListSessions,
@@ -29,23 +31,24 @@ from holdfast.agents.acp.messages import (
     ReopenSession,
     SessionCreated,
     SessionList,
-    SessionModes,
-    SessionOption,
     SessionSettings,
     SessionTarget,
     SetMode,
+    SetModel,
     SetOption,
     StdioMcpServer,
     TextContent,
     read_message,
     to_wire,
 )
-from holdfast.agents.acp.recorder import EventRecorder
+from holdfast.agents.acp.recorder import COMMANDS_UPDATE, EventRecorder
 from holdfast.agents.acp.transport import Transport
 from holdfast.agents.jsonrpc.connection import INTERNAL_ERROR_CODE, JsonRpcConnection, JsonRpcError
 from holdfast.agents.launch import Launch
+from holdfast.agents.limits.problem import ProviderProblem
 from holdfast.agents.process.terminals import Terminals
 from holdfast.agents.process.tree import ProcessTree, finish_uncancelled, spawn
+from holdfast.core.messages.attachments import AUDIO, EMBEDDED, IMAGE
 from holdfast.leaf.errors import HoldfastError, TimedOut
 from holdfast.leaf.process.load import load_factor
 
@@ -105,12 +108,13 @@ class AgentInfo(NamedTuple):
     can_close: bool
     login_methods: tuple[str, ...]
     connects_late: bool  # it starts MCP servers on demand and says so, as our scripted agent does
+    accepts: frozenset[str] = frozenset()  # what a prompt may have beside text and links
 
 
 class AgentModel(NamedTuple):
-    """A model that the agent offers: a value of one of its options."""
+    """A model that the agent offers: a value of one of its options, or one of `session/set_model` (no option)."""
 
-    option_id: str
+    option_id: str | None
     value: str
     name: str
     is_current: bool
@@ -127,6 +131,8 @@ class AgentSession(NamedTuple):
     replayed: int = 0
     models: tuple["AgentModel", ...] = ()
     foreign_updates: int = 0
+    mode_option: str | None = None  # the option that is the mode, for an agent without `session/set_mode`
+    last_message: str | None = None  # the agent's id of the message with which what it replayed ends
 
 
 class _Replay:
@@ -135,21 +141,30 @@ class _Replay:
     def __init__(self, session_id: str | None) -> None:
         self._session_id = session_id  # None: any
         self.replayed = self.foreign_updates = 0
+        self.last_message: str | None = None
 
     def count(self, session_id: str, update: dict[str, Any]) -> None:
+        kind = update.get("sessionUpdate")
         if self._session_id not in (None, session_id):
             self.foreign_updates += 1
-        elif update.get("sessionUpdate") in _REPLAYED_UPDATES:
+        elif kind in _REPLAYED_UPDATES:
             self.replayed += 1
+            message = update.get("messageId")
+            is_agents = kind == "agent_message_chunk" and isinstance(message, str)
+            self.last_message = message if is_agents else None
 
 
 class PromptResult(NamedTuple):
-    """How a turn ended, and the tokens that the agent reports; `detail` is the message of a refusal."""
+    """How a turn ended, and the tokens that the agent reports.
+
+    `detail` is the message of a refusal; `problem` its provider's limit, if that is the reason.
+    """
 
     reason: str
     input_tokens: int = 0
     output_tokens: int = 0
     detail: str | None = None
+    problem: ProviderProblem | None = None
 
 
 class AgentConnection:
@@ -160,7 +175,7 @@ class AgentConnection:
     ) -> None:
         self.tree = tree
         self.recorder = recorder
-        self._cwd = launch.cwd
+        self.cwd = launch.cwd
         self._reads = launch.reads
         self._deadlines = deadlines
         self._replay: _Replay | None = None
@@ -193,6 +208,7 @@ class AgentConnection:
             can_close=sessions.close is not None,
             login_methods=tuple(method.id for method in answer.auth_methods),
             connects_late=isinstance(own, dict) and own.get("connects") == "on_demand",
+            accepts=frozenset(name for name in (IMAGE, AUDIO, EMBEDDED) if getattr(offered.prompt_capabilities, name)),
         )
 
     @property
@@ -204,9 +220,10 @@ class AgentConnection:
         await self._call("authenticate", Authenticate(method_id=method))
 
     async def new_session(self, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
-        request = NewSession(cwd=self._cwd, mcp_servers=tuple(servers))
+        request = NewSession(cwd=self.cwd, mcp_servers=tuple(servers))
         answer = await self._ask("session/new", request, SessionCreated)
-        return AgentSession(answer.session_id, _modes(answer.modes), models=_models(answer.config_options))
+        modes, models = _modes(answer), _models(answer)
+        return AgentSession(answer.session_id, modes, models=models, mode_option=_mode_option(answer))
 
     async def resume_session(self, session_id: str, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
         return await self._reopen_session("session/resume", session_id, servers)
@@ -214,31 +231,39 @@ class AgentConnection:
     async def load_session(self, session_id: str, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
         return await self._reopen_session("session/load", session_id, servers)
 
-    async def fork_session(self, session_id: str, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
-        """Create a new session that starts with the history of this one."""
-        request = ReopenSession(session_id=session_id, cwd=self._cwd, mcp_servers=tuple(servers))
+    async def fork_session(
+        self, session_id: str, servers: Sequence[StdioMcpServer] = (), message: str | None = None
+    ) -> AgentSession:
+        """Create a new session that starts with the history of this one, up to a message of the agent.
+
+        The protocol has no field for the message: agents that know `_meta` of this name copy no more than that, and
+        others copy all of it.
+        """
+        point = {"jetbrains": {"air": {"fork": {"version": 1, "messageId": message}}}} if message is not None else None
+        request = ForkSession(session_id=session_id, cwd=self.cwd, mcp_servers=tuple(servers), meta=point)
         replay = self._replay = _Replay(None)
         try:
             answer = await self._ask("session/fork", request, SessionCreated)
-            return AgentSession(answer.session_id, _modes(answer.modes), replay.replayed)
+            return AgentSession(answer.session_id, _modes(answer), replay.replayed)
         finally:
             self._replay = None
 
-    async def has_session(self, session_id: str) -> bool:
-        """True when the agent lists this session."""
+    async def has_session(self, session_id: str, *, anywhere: bool = False) -> bool:
+        """True when the agent lists this session, among those of its folder or of all folders."""
+        cwd = None if anywhere else self.cwd
         cursor: str | None = None
         seen_cursors: set[str | None] = set()
         while cursor not in seen_cursors:  # an agent may return the same cursors forever
             seen_cursors.add(cursor)
-            answer = await self._ask("session/list", ListSessions(cwd=self._cwd, cursor=cursor), SessionList)
+            answer = await self._ask("session/list", ListSessions(cwd=cwd, cursor=cursor), SessionList)
             if any(session.session_id == session_id for session in answer.sessions):
                 return True
             cursor = answer.next_cursor or None
         return False
 
-    async def prompt(self, session_id: str, text: str) -> PromptResult:
+    async def prompt(self, session_id: str, text: str, files: Sequence[ContentBlock] = ()) -> PromptResult:
         """Run one turn. It has no time limit, but a limit on silence."""
-        method, request = "session/prompt", Prompt(session_id=session_id, prompt=(TextContent(text=text),))
+        method, request = "session/prompt", Prompt(session_id=session_id, prompt=(TextContent(text=text), *files))
         call = asyncio.ensure_future(self._connection.request(method, to_wire(request)))
         try:
             answer = _read_answer(method, await self._wait_while_active(method, call), PromptAnswer)
@@ -255,6 +280,9 @@ class AgentConnection:
 
     async def set_mode(self, session_id: str, mode: str) -> None:
         await self._call("session/set_mode", SetMode(session_id=session_id, mode_id=mode))
+
+    async def set_model(self, session_id: str, model_id: str) -> None:
+        await self._call("session/set_model", SetModel(session_id=session_id, model_id=model_id))
 
     async def set_option(self, session_id: str, option_id: str, value: str | bool) -> None:  # noqa: FBT001 - the option's value
         kind = "boolean" if isinstance(value, bool) else None
@@ -290,18 +318,25 @@ class AgentConnection:
 
     async def _reopen_session(self, method: str, session_id: str, servers: Sequence[StdioMcpServer]) -> AgentSession:
         """Reopen a session. Updates about the past are not recorded: the log has them."""
-        request = ReopenSession(session_id=session_id, cwd=self._cwd, mcp_servers=tuple(servers))
+        request = ReopenSession(session_id=session_id, cwd=self.cwd, mcp_servers=tuple(servers))
         replay = self._replay = _Replay(session_id)
         try:
             result = await self._call(method, request)
             answer = _read_answer(method, result if isinstance(result, dict) else {}, SessionSettings)
-            models = _models(answer.config_options)
-            return AgentSession(session_id, _modes(answer.modes), replay.replayed, models, replay.foreign_updates)
+            return AgentSession(
+                session_id,
+                _modes(answer),
+                replay.replayed,
+                _models(answer),
+                replay.foreign_updates,
+                _mode_option(answer),
+                replay.last_message,
+            )
         finally:
             self._replay = None
 
     async def _on_update(self, session_id: str, update: dict[str, Any]) -> None:
-        if self._replay is None:
+        if self._replay is None or update.get("sessionUpdate") == COMMANDS_UPDATE:
             await self.recorder.update(update)
         else:
             self._replay.count(session_id, update)
@@ -389,14 +424,22 @@ async def connect_agent(
             await finish_uncancelled(agent.close())
 
 
-def _models(options: Sequence[SessionOption]) -> tuple[AgentModel, ...]:
-    return tuple(
+def _models(settings: SessionSettings) -> tuple[AgentModel, ...]:
+    """Return the models, as values of an option if there is one, else those of `session/set_model`."""
+    options = tuple(
         AgentModel(option.id, choice.value, choice.name, choice.value == option.current_value)
-        for option in options
+        for option in settings.config_options
         if option.category == "model" and option.type == "select"
         for entry in option.options
         for choice in entry.options or (entry,)
         if choice.value is not None
+    )
+    if options or settings.models is None:
+        return options
+    current = settings.models.current_model_id
+    return tuple(
+        AgentModel(None, model.model_id, model.name, model.model_id == current)
+        for model in settings.models.available_models
     )
 
 
@@ -408,5 +451,9 @@ def _error_detail(data: object) -> str:
     return f": {' '.join(reason.split())[:_MAX_REASON_CHARS]}" if reason else ""
 
 
-def _modes(modes: SessionModes | None) -> tuple[str, ...]:
-    return tuple(mode.id for mode in modes.available_modes) if modes is not None else ()
+def _modes(settings: SessionSettings) -> tuple[str, ...]:
+    return tuple(mode.id for mode in settings.modes.available_modes) if settings.modes is not None else ()
+
+
+def _mode_option(settings: SessionSettings) -> str | None:
+    return next((option.id for option in settings.config_options if option.category == "mode"), None)

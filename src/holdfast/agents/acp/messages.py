@@ -143,11 +143,18 @@ class NewSession(AcpMessage, frozen=True):
 
 
 class ReopenSession(AcpMessage, frozen=True):
-    """The parameters of `session/load`, `session/resume` and `session/fork`."""
+    """The parameters of `session/load` and `session/resume`."""
 
     session_id: str
     cwd: str
     mcp_servers: tuple[StdioMcpServer, ...]
+
+
+class ForkSession(AcpMessage, frozen=True):
+    session_id: str
+    cwd: str
+    mcp_servers: tuple[StdioMcpServer, ...]
+    meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
 
 
 class SessionTarget(AcpMessage, frozen=True):
@@ -157,7 +164,7 @@ class SessionTarget(AcpMessage, frozen=True):
 
 
 class ListSessions(AcpMessage, frozen=True):
-    cwd: str
+    cwd: str | None = None
     cursor: str | None = None
 
 
@@ -165,14 +172,52 @@ class TextContent(AcpMessage, frozen=True, tag_field="type", tag="text"):
     text: str
 
 
+class ImageContent(AcpMessage, frozen=True, tag_field="type", tag="image"):
+    """`data` is base64."""
+
+    data: str
+    mime_type: str
+    uri: str | None = None
+
+
+class AudioContent(AcpMessage, frozen=True, tag_field="type", tag="audio"):
+    data: str
+    mime_type: str
+
+
+class TextResource(AcpMessage, frozen=True):
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+class EmbeddedResource(AcpMessage, frozen=True, tag_field="type", tag="resource"):
+    resource: TextResource
+
+
+class ResourceLink(AcpMessage, frozen=True, tag_field="type", tag="resource_link"):
+    name: str
+    uri: str
+    mime_type: str | None = None
+    size: int | None = None
+
+
+ContentBlock = TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink
+
+
 class Prompt(AcpMessage, frozen=True):
     session_id: str
-    prompt: tuple[TextContent, ...]
+    prompt: tuple[ContentBlock, ...]
 
 
 class SetMode(AcpMessage, frozen=True):
     session_id: str
     mode_id: str
+
+
+class SetModel(AcpMessage, frozen=True):
+    session_id: str
+    model_id: str
 
 
 class SetOption(AcpMessage, frozen=True):
@@ -196,8 +241,17 @@ class SessionAbilities(AcpMessage, frozen=True):
     close: dict[str, Any] | None = None
 
 
+class PromptAbilities(AcpMessage, frozen=True):
+    """What a prompt may have beside text and links."""
+
+    image: bool = False
+    audio: bool = False
+    embedded_context: bool = False
+
+
 class AgentAbilities(AcpMessage, frozen=True):
     load_session: bool = False
+    prompt_capabilities: PromptAbilities = PromptAbilities()
     session_capabilities: SessionAbilities = SessionAbilities()
     meta: dict[str, Any] = msgspec.field(name="_meta", default={})
 
@@ -237,10 +291,23 @@ class SessionOption(AcpMessage, frozen=True):
     options: tuple[OptionChoice, ...] = ()
 
 
+class OfferedModel(AcpMessage, frozen=True):
+    model_id: str
+    name: str = ""
+
+
+class SessionModels(AcpMessage, frozen=True):
+    """Models that are set with `session/set_model`; other agents offer them as an option."""
+
+    available_models: tuple[OfferedModel, ...] = ()
+    current_model_id: str | None = None
+
+
 class SessionSettings(AcpMessage, frozen=True):
     """What an agent tells about a session that it opened again."""
 
     modes: SessionModes | None = None
+    models: SessionModels | None = None
     config_options: tuple[SessionOption, ...] = ()
 
 

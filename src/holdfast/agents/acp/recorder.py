@@ -6,18 +6,19 @@ the text, and a crash of ours loses at most a few seconds of it.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from holdfast.agents.acp.bounded_json import bounded_json
 from holdfast.core.conversation.tool_output import text_of_block
 from holdfast.core.events import Event
-from holdfast.core.events.base import JSON_NULL
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     AgentMisbehaved,
     AgentPlanned,
+    CommandsListed,
     MessageRecorded,
     ModeChanged,
     ToolCalled,
@@ -25,14 +26,22 @@ from holdfast.core.events.conversation import (
     ToolReturned,
 )
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR
+from holdfast.core.text.cut import cut
 
+MAX_CLOSING_CHARS = 2_000  # enough to see that it is longer than a message about a limit
 MAX_BUFFER_CHARS = 8_192  # of text before it is stored
 FLUSH_DELAY_S = 5.0  # how long text is buffered
 
 _SPEAKERS = {"agent_message_chunk": "agent", "agent_thought_chunk": "thought", "user_message_chunk": "user"}
 _FINAL_STATUSES = frozenset({"completed", "failed"})
-_IGNORED_UPDATES = frozenset({"available_commands_update", "session_info_update", "config_option_update"})
+COMMANDS_UPDATE = "available_commands_update"
+_IGNORED_UPDATES = frozenset({"session_info_update", "config_option_update"})
 _KNOWN_UPDATES = _IGNORED_UPDATES | {"tool_call", "tool_call_update", "plan", "current_mode_update", "usage_update"}
+_KNOWN_UPDATES |= {COMMANDS_UPDATE}
+_MAX_COMMANDS = 300  # of an agent
+_MAX_COMMAND_CHARS = 100  # of a name
+_MAX_ABOUT_CHARS = 300  # of a description
+_MAX_PLANS_AT_ONCE = 50  # of a turn; later ones wait for the next flush, and only the newest is stored
 _MAX_REMEMBERED_CALLS = 1_000  # finished calls, to recognize late updates
 _MAX_PLAUSIBLE_AMOUNT = 10**15  # of tokens or dollars
 _MAX_REPORTED_ODDITIES = 20  # of one kind; the rest is only counted
@@ -73,6 +82,9 @@ class EventRecorder:
         self._inputs: dict[str, object] = {}  # the inputs of calls, as last recorded
         self._finished_calls: dict[str, None] = {}
         self._plan: bytes | None = None
+        self._plans = 0  # of this turn
+        self._later_plan: AgentPlanned | None = None  # the newest, when an agent changes its plan all the time
+        self._commands: Mapping[str, str] = {}
         self._dollars = 0.0
         self._has_prior_cost = False
         self._has_reported_cost = False  # it reported a cost, also zero
@@ -80,16 +92,23 @@ class EventRecorder:
         self._oddities: dict[str, int] = {}
         self.turn_id: str | None = None
         self.is_silent = True  # no message and no tool call in this turn
-        self.last_message_id: str | None = None  # the agent's id of its last message, if it gives ids
+        self.closing_text = ""  # the beginning of what the agent said since its last tool call in this turn
+        self.last_message_id: str | None = None  # of the agent's message that ends this turn so far, if it gives ids
         self.terminal_output: Callable[[str], str | None] = lambda _: None  # takes a terminal's id
+        self.estimate: Callable[[int, int], float | None] = lambda *_: None  # the cost of tokens by a table of prices
         self.on_text_taken: Callable[[str, str], None] = lambda *_: None  # the speaker, and text about to be stored
 
     def set_prior_cost(self, dollars: float) -> None:
         """Set what the session had reported as spent before this agent process reopened it."""
         self._dollars, self._has_prior_cost, self._has_reported_cost = dollars, True, dollars > 0
 
+    def set_known_commands(self, commands: Mapping[str, str]) -> None:
+        """Set what is in the log already: a restarted agent lists the same commands again."""
+        self._commands = commands
+
     def begin_turn(self, turn_id: str) -> None:
-        self.turn_id, self.is_silent = turn_id, True
+        self.turn_id, self.is_silent, self.closing_text, self.last_message_id = turn_id, True, "", None
+        self._plans = 0
 
     async def update(self, update: dict[str, Any]) -> None:
         if self._late_flush is not None and self._late_flush.done():
@@ -105,7 +124,7 @@ class EventRecorder:
             return
         events = self._translate(kind, update)
         if events:
-            await self.flush(*events)
+            await self.flush(*events, ended=kind != COMMANDS_UPDATE)  # which may come in the middle of a sentence
 
     async def record_allowed_call(self, call: dict[str, Any]) -> None:
         """Record a call that was allowed, before it runs. Some agents report it only when it is finished."""
@@ -124,7 +143,7 @@ class EventRecorder:
 
     async def flush(self, *after: Event, ended: bool = True) -> None:
         """Store the buffered text and these events together. `ended` when the message is complete."""
-        events = [*self._take_gathered(ended=ended), *after]
+        events = [*self._take_gathered(ended=ended), *self._take_later_plan(), *after]
         if events:
             await self._store(*events)
 
@@ -136,7 +155,7 @@ class EventRecorder:
 
     def final_events(self) -> list[Event]:
         """Return the events that remain when the agent is dead: buffered text, unfinished calls, counted oddities."""
-        events: list[Event] = self._take_gathered(ended=True)
+        events: list[Event] = [*self._take_gathered(ended=True), *self._take_later_plan()]
         events += [
             ToolReturned(conversation=self._conversation_id, call=call, status="interrupted") for call in self._calls
         ]
@@ -156,17 +175,23 @@ class EventRecorder:
         if speaker != self._speaker or message_id != self._message_id:
             await self.flush()
             self._speaker, self._message_id = speaker, message_id
+            self.closing_text = ""
         if speaker == "agent":
-            self.last_message_id = message_id or self.last_message_id
+            self.last_message_id = message_id
             self.is_silent = self.is_silent and not text.strip()
-        if self._timer is None:
-            self._since = self._clock()
-            self._timer = asyncio.get_running_loop().call_later(self._flush_delay_s, self._flush_late)
+            if len(self.closing_text) < MAX_CLOSING_CHARS:
+                self.closing_text += text[:MAX_CLOSING_CHARS]
+        self._start_timer()
         self._text.append(text)
         self._length += len(text)
         self._hint(speaker, text)
         if self._length >= MAX_BUFFER_CHARS or self._clock() - self._since >= self._flush_delay_s:
             await self.flush(ended=False)
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._since = self._clock()
+            self._timer = asyncio.get_running_loop().call_later(self._flush_delay_s, self._flush_late)
 
     def _flush_late(self) -> None:
         """Store text that has waited long enough, although the message may continue."""
@@ -213,10 +238,13 @@ class EventRecorder:
                 return [ModeChanged(conversation=self._conversation_id, mode=str(update.get("currentModeId")))]
             case "usage_update":
                 return self._usage_events(update)
+            case "available_commands_update":
+                return self._command_events(update.get("availableCommands"))
             case _:
                 return []
 
     def _tool_call_events(self, update: dict[str, Any]) -> list[Event]:
+        self.closing_text, self.last_message_id = "", None
         call = str(update.get("toolCallId"))
         known = self._calls.get(call)
         if known is not None:
@@ -230,9 +258,9 @@ class EventRecorder:
             call=call,
             tool=_title(update),
             turn=self.turn_id,
-            input=_to_raw_json(update.get("rawInput")),
+            input=bounded_json(update.get("rawInput")),
             kind=_optional_text(update.get("kind")),
-            locations=_to_raw_json(update.get("locations")),
+            locations=bounded_json(update.get("locations")),
         )
         return [called, *self._tool_result_events(call, update)]
 
@@ -259,9 +287,9 @@ class EventRecorder:
                 call=call_id,
                 tool=_title(update),
                 turn=self.turn_id,
-                input=_to_raw_json(raw_input),
+                input=bounded_json(raw_input),
                 kind=_optional_text(update.get("kind")),
-                locations=_to_raw_json(update.get("locations")),
+                locations=bounded_json(update.get("locations")),
             )
         ]
 
@@ -279,8 +307,8 @@ class EventRecorder:
                 conversation=self._conversation_id,
                 call=call_id,
                 status=status,
-                output=_to_raw_json(update.get("rawOutput")),
-                content=_to_raw_json(self._with_terminal_output(update.get("content"))),
+                output=bounded_json(update.get("rawOutput")),
+                content=bounded_json(self._with_terminal_output(update.get("content"))),
             )
         ]
 
@@ -299,7 +327,27 @@ class EventRecorder:
         if encoded == self._plan:
             return []
         self._plan = encoded
-        return [AgentPlanned(conversation=self._conversation_id, entries=msgspec.Raw(encoded))]
+        self._plans += 1
+        planned = AgentPlanned(conversation=self._conversation_id, entries=bounded_json(entries))
+        if self._plans <= _MAX_PLANS_AT_ONCE:
+            return [planned]
+        self._later_plan = planned
+        self._start_timer()
+        return []
+
+    def _take_later_plan(self) -> list[Event]:
+        planned, self._later_plan = self._later_plan, None
+        return [planned] if planned is not None else []
+
+    def _command_events(self, listed: object) -> list[Event]:
+        """Record the agent's own commands when they change."""
+        offered = [command for command in listed if isinstance(command, dict)] if isinstance(listed, list) else []
+        pairs = (_command(command) for command in offered[:_MAX_COMMANDS])
+        commands = {name: about for name, about in pairs if name}
+        if commands == self._commands:
+            return []
+        self._commands = commands
+        return [CommandsListed(conversation=self._conversation_id, commands=commands)]
 
     def _usage_events(self, update: dict[str, Any]) -> list[Event]:
         """Record what was spent since the last update. The agent reports total dollars, and tokens in its context.
@@ -330,6 +378,7 @@ class EventRecorder:
     def _usage_event(
         self, *, dollars: float = 0.0, input_tokens: int = 0, output_tokens: int = 0, has_cost: bool = False
     ) -> UsageRecorded:
+        has_tokens = bool(input_tokens or output_tokens)
         return UsageRecorded(
             dollars=dollars,
             input_tokens=input_tokens,
@@ -337,6 +386,7 @@ class EventRecorder:
             conversation=self._conversation_id,
             task=self._task_id,
             priced=has_cost,
+            estimate=self.estimate(input_tokens, output_tokens) if has_tokens and not self._has_reported_cost else None,
         )
 
 
@@ -345,12 +395,18 @@ def _dollars(cost: object) -> float | None:
     return float(amount) if isinstance(amount, int | float) and abs(amount) < _MAX_PLAUSIBLE_AMOUNT else None
 
 
+def _command(command: dict[str, Any]) -> tuple[str, str]:
+    """Return the name of a command, without the slash that some agents write, and what it does and takes."""
+    words = str(command.get("name") or "").removeprefix("/").split()
+    name = words[0] if len(words) == 1 and words[0].isprintable() and len(words[0]) <= _MAX_COMMAND_CHARS else ""
+    details = command.get("input")
+    hint = details.get("hint") if isinstance(details, dict) else None
+    about = " ".join(str(command.get("description") or "").split())
+    return name, cut(f"{about} ({hint})" if hint else about, _MAX_ABOUT_CHARS)
+
+
 def _title(call: dict[str, Any]) -> str:
     return str(call.get("title") or call.get("kind") or "tool")
-
-
-def _to_raw_json(value: object) -> msgspec.Raw:
-    return JSON_NULL if value is None else msgspec.Raw(msgspec.json.encode(value))
 
 
 def _optional_text(value: object) -> str | None:

@@ -43,7 +43,8 @@ class Transport:
         elif "id" in message:
             self._pending_requests.add(message["id"])
         try:
-            self._tree.stdin.write(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+            text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
+            self._tree.stdin.write(text.encode(errors="replace") + b"\n")  # a path in an error may be no UTF-8
             await self._tree.stdin.drain()
         except (OSError, RuntimeError) as error:
             if "method" in message:  # an answer to a dead agent is no error

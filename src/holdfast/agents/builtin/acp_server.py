@@ -39,12 +39,12 @@ from holdfast.agents.builtin.instructions import instructions_for
 from holdfast.agents.builtin.loop import BuiltinSession, Limits, LoopResult, Mode, TurnLoop
 from holdfast.agents.builtin.mcp_tools import McpServerCommand, McpToolset, mcp_environment
 from holdfast.agents.builtin.models import Endpoint, ModelClient, ModelError
-from holdfast.agents.builtin.rate_limits import to_iso
 from holdfast.agents.builtin.replay import replay, reserve_call_ids
 from holdfast.agents.builtin.secrets import Secrets, scrub_environment
 from holdfast.agents.builtin.session_file import NoSuchSession, SessionFile, new_session_id, read_title, session_headers
 from holdfast.agents.builtin.shell import Shell, kill_leftovers
 from holdfast.agents.builtin.tools import Toolbox
+from holdfast.agents.limits.headers import to_iso
 from holdfast.core.conversation.states import SESSION_UNAVAILABLE_CODE
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.text.encodable import make_encodable

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.agents.builtin.rate_limits import resets_at
+from holdfast.agents.limits.headers import resets_at
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.failpoints import failpoint_pair
 

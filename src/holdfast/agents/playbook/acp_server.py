@@ -36,6 +36,7 @@ W = TypeVar("W", Reply, Reopen)
 
 AUTH_REQUIRED_CODE = -32000
 
+_MODEL = "model"
 _CONTENT_BLOCKS = {"image": "image", "audio": "audio", "resource": "embedded_context"}
 
 
@@ -48,8 +49,10 @@ class PlaybookRequest(msgspec.Struct, rename="camel"):
     prompt: list[dict[str, Any]] = []
     method_id: str = ""
     mode_id: str = ""
+    model_id: str = ""
     config_id: str = ""
     value: str | bool = ""
+    meta: dict[str, Any] = msgspec.field(name="_meta", default={})
 
 
 class LiveSession:
@@ -95,6 +98,7 @@ class PlaybookAcpServer:
             "session/fork": (self._fork, ("session_id", "cwd")),
             "session/close": (self._close, ("session_id",)),
             "session/set_mode": (self._set_mode, ("session_id", "mode_id")),
+            "session/set_model": (self._set_model, ("session_id", "model_id")),
             "session/set_config_option": (self._set_config, ("session_id", "config_id")),
             "session/prompt": (self._prompt, ("session_id",)),
             "session/cancel": (self._cancel, ("session_id",)),
@@ -220,6 +224,9 @@ class PlaybookAcpServer:
             raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         copy = msgspec.convert(msgspec.to_builtins(record), PlaybookSession)
         copy.id, copy.cwd, copy.unfinished = new_session_id(), request.cwd, None
+        message = talk.fork_point(request.meta)
+        if message is not None and self._agent.forks == "at_message" and not copy.cut_after(message):
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"there is no message {message!r}")
         live = self._open_session(copy, request)
         self.player.save(copy)
         return {"sessionId": live.record.id, **self._session_settings(copy)}
@@ -243,6 +250,16 @@ class PlaybookAcpServer:
         self.player.save(record)
         return {}
 
+    async def _set_model(self, request: PlaybookRequest, _: Any) -> Any:
+        record, models = self._get_session(request).record, self._agent.models
+        if models is None or self._agent.models_by != "set_model":
+            raise JsonRpcError(METHOD_NOT_FOUND_CODE, "Method not found", {"method": "session/set_model"})
+        if request.model_id not in [model["id"] for model in talk.choice_list(models.available, "id")]:
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"there is no model {request.model_id!r}")
+        record.config[_MODEL] = request.model_id
+        self.player.save(record)
+        return {}
+
     async def _set_config(self, request: PlaybookRequest, _: Any) -> Any:
         record = self._get_session(request).record
         if request.config_id not in [option["id"] for option in self._config_options(record)]:
@@ -258,7 +275,8 @@ class PlaybookAcpServer:
         if live.turn is not None:
             raise JsonRpcError(INVALID_REQUEST_CODE, "a turn is running in this session")
         part = self.player.begin(live.record, self._prompt_text(request.prompt))
-        stage = live.turn = RunningTurn(self.connection, live.record, live.servers, live.record.said[-1].text)
+        said, has_ids = live.record.said[-1].text, self._agent.message_ids
+        stage = live.turn = RunningTurn(self.connection, live.record, live.servers, said, has_message_ids=has_ids)
         live.chosen_turn = part
         turning = self._pending_prompts[id(stage)] = PendingPrompt(request_id)
         try:
@@ -392,10 +410,14 @@ class PlaybookAcpServer:
             answer["modes"] = {"currentModeId": record.mode or modes.current, "availableModes": available}
         if options := self._config_options(record):
             answer["configOptions"] = options
+        if (models := self._agent.models) and self._agent.models_by == "set_model":
+            current = record.config.get(_MODEL, models.current)
+            available = talk.choice_list(models.available, "modelId")
+            answer["models"] = {"currentModelId": current, "availableModels": available}
         return answer
 
     def _config_options(self, record: PlaybookSession) -> list[dict[str, Any]]:
-        return talk.config_options(self._agent.config, self._agent.models, record.config)
+        return talk.config_options(self._agent, record.config)
 
     def _prompt_text(self, prompt: list[dict[str, Any]]) -> str:
         parts: list[str] = []

@@ -128,7 +128,10 @@ class PlaybookAgent(PlaybookPart, frozen=True):
     auth: Auth | None = None
     modes: PlaybookChoices | None = None
     models: PlaybookChoices | None = None
+    models_by: Literal["option", "set_model"] = "option"
     config: "list_of[ConfigOption]" = []
+    message_ids: bool = False
+    forks: Literal["at_message", "whole"] = "at_message"
     wrapper: bool = False
     ignores: "list_of[Literal['cancel', 'eof', 'sigterm']]" = []
 

@@ -1,6 +1,7 @@
 """Steps that only send the client an update."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -9,8 +10,8 @@ from holdfast.agents.playbook.format import (
     Flood,
     Memory,
     PlanEntry,
+    PlaybookAgent,
     PlaybookChoice,
-    PlaybookChoices,
     PlaybookCommand,
     Spoken,
     Usage,
@@ -57,6 +58,14 @@ async def echo_memory(turn: RunningTurn, step: Memory) -> None:
     await turn.say(turn.fill(step.prefix) + msgspec.json.encode(earlier).decode())
 
 
+def fork_point(meta: dict[str, Any]) -> str | None:
+    """Return the message after which a copy of a session is cut, as Claude's and Codex's agents are told it."""
+    try:
+        return str(meta["jetbrains"]["air"]["fork"]["messageId"])
+    except (KeyError, TypeError):
+        return None
+
+
 async def flood(turn: RunningTurn, step: Flood) -> None:
     update = {"sessionUpdate": "agent_message_chunk", "content": text_content(turn.fill(step.text))}
     params = {"sessionId": turn.record.id, "update": update}
@@ -74,11 +83,10 @@ def choice_list(available: list[PlaybookChoice | str], key: str) -> list[dict[st
     ]
 
 
-def config_options(
-    config: list[ConfigOption], models: PlaybookChoices | None, chosen: dict[str, str | bool]
-) -> list[dict[str, object]]:
-    """Return the options in the protocol's form; models are one more option."""
-    if models is not None:
+def config_options(agent: PlaybookAgent, chosen: dict[str, str | bool]) -> list[dict[str, object]]:
+    """Return the options in the protocol's form; models are one more option unless they are set otherwise."""
+    config, models = agent.config, agent.models
+    if models is not None and agent.models_by == "option":
         model = ConfigOption(
             id="model", name="Model", category="model", current=models.current, available=models.available
         )

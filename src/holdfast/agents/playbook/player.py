@@ -226,13 +226,24 @@ class Player:
         if chosen is not None:
             allowed = chosen.kind.startswith("allow")
             steps, branch = (step.allowed, "allowed") if allowed else (step.rejected, "rejected")
-            await self._play_all(turn, steps, f"{place}.{branch}")
+            try:
+                await self._play_all(turn, steps, f"{place}.{branch}")
+            except TurnOver:
+                await self._end_asked(turn, step, call, allowed=allowed)
+                raise
+            await self._end_asked(turn, step, call, allowed=allowed)
         elif step.cancelled is None:
             raise TurnOver(End(reason="cancelled"))
         else:
             await self._play_all(turn, step.cancelled, f"{place}.cancelled")
             if turn.cancelled.is_set():
                 raise TurnOver(End(reason="cancelled"))
+
+    @staticmethod
+    async def _end_asked(turn: RunningTurn, step: PlaybookPermission, call: str, *, allowed: bool) -> None:
+        """End the call that was allowed. A rejected one never began; one with an id belongs to steps that end it."""
+        if allowed and step.id is None and call not in turn.ended_calls:
+            await turn.end_asked(call)
 
     async def _repeat(self, turn: RunningTurn, step: Repeat, place: str) -> None:
         for number in range(step.times):
@@ -254,9 +265,7 @@ class Player:
     async def _set_config(self, turn: RunningTurn, step: dict[str, str | bool]) -> None:
         turn.record.config |= step
         agent = self._playbook.agent
-        await turn.update(
-            "config_option_update", configOptions=talk.config_options(agent.config, agent.models, turn.record.config)
-        )
+        await turn.update("config_option_update", configOptions=talk.config_options(agent, turn.record.config))
 
 
 def _matches_prompt(turn: PlaybookTurn, prompt: str) -> bool:

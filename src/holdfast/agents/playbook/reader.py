@@ -1,7 +1,9 @@
 """From a file to a playbook; or one line that says where it is wrong, what is wrong, and what is allowed."""
 
+import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import msgspec
@@ -50,6 +52,8 @@ def read_playbook(file: str) -> Playbook:
 
 def parse_playbook(text: str, file: str) -> Playbook:
     """Parse a playbook. `file` is only for messages."""
+    if text.startswith("{") and (playbook := _parse_json(text)) is not None:
+        return playbook
     document = read_yaml(text, file)
     if document.root is None:
         raise BadInput(f"{file}:1: empty; a playbook has {_join_names(Playbook.__struct_fields__)}")
@@ -62,6 +66,27 @@ def parse_playbook(text: str, file: str) -> Playbook:
     for path, what in _misplaced_steps(playbook):
         _reject(file, document, path, what)
     return playbook
+
+
+def _parse_json(text: str) -> Playbook | None:
+    """JSON is YAML, and needs no slow import. None for all that is not a valid playbook: YAML explains it."""
+    with suppress(ValueError, RecursionError, msgspec.ValidationError):
+        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # half of a character is not text
+        playbook = msgspec.convert(value, Playbook)
+        if not any(_mistakes(playbook, ())) and not any(_misplaced_steps(playbook)):
+            return playbook
+    return None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(unique := dict(pairs)) < len(pairs):
+        raise ValueError("a duplicate key")
+    return unique
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _reject(file: str, document: YamlDocument, path: KeyPath, what: str) -> NoReturn:

@@ -69,6 +69,16 @@ class PlaybookSession(msgspec.Struct):
             return
         self.shown.append(SentUpdate(self.turns, msgspec.json.decode(msgspec.json.encode(update))))
 
+    def cut_after(self, message_id: str) -> bool:
+        """Forget what came after this message of the agent. Returns False if there is none."""
+        found = [number for number, sent in enumerate(self.shown) if sent.update.get("messageId") == message_id]
+        if not found:
+            return False
+        self.shown = self.shown[: found[-1] + 1]
+        self.turns = self.shown[-1].turn
+        self.said = [message for message in self.said if message.turn <= self.turns]
+        return True
+
 
 def new_session_id() -> str:
     return f"play-{secrets.token_hex(8)}"

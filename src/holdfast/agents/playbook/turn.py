@@ -41,16 +41,26 @@ class StepImpossible(Exception):
 
 
 class RunningTurn:
-    def __init__(self, connection: StdioConnection, record: PlaybookSession, servers: McpServers, prompt: str) -> None:
+    def __init__(
+        self,
+        connection: StdioConnection,
+        record: PlaybookSession,
+        servers: McpServers,
+        prompt: str,
+        *,
+        has_message_ids: bool = False,
+    ) -> None:
         self.connection = connection
         self.record = record
         self.servers = servers
         self.has_tools = servers.offered
         self.prompt = prompt
+        self.has_message_ids = has_message_ids
         self.result = ""
         self.exit_code = 0
         self.round = 0
         self.tool_call_id = ""  # the last one started
+        self.ended_calls: set[str] = set()
         self.background_pids: list[subprocess.Popen[bytes]] = []
         self.ignores_cancel = False
         self.is_asking = False
@@ -90,6 +100,8 @@ class RunningTurn:
 
     async def update(self, kind: str, /, **fields: Any) -> None:
         update = {"sessionUpdate": kind, **{name: value for name, value in fields.items() if value is not None}}
+        if self.has_message_ids and kind == "agent_message_chunk":
+            update["messageId"] = f"{self.record.id}-{self.record.turns}"
         if kind in REPLAYED_UPDATES:
             self.record.add_update(update)
         await self.connection.notify("session/update", {"sessionId": self.record.id, "update": update})
@@ -113,12 +125,15 @@ class RunningTurn:
         )
 
     async def change_tool(self, step: ToolChange, status: str | None = None) -> None:
-        await self.update(
-            "tool_call_update",
-            toolCallId=self.fill(step.id) if step.id else self.tool_call_id,
-            status=status or step.status,
-            **self.tool_fields(step),
-        )
+        call, status = self.fill(step.id) if step.id else self.tool_call_id, status or step.status
+        if status in ("completed", "failed"):
+            self.ended_calls.add(call)
+        await self.update("tool_call_update", toolCallId=call, status=status, **self.tool_fields(step))
+
+    async def end_asked(self, call: str) -> None:
+        """End a tool call that only a permission request showed, so that no reopened session shows it."""
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": "completed"}
+        await self.connection.notify("session/update", {"sessionId": self.record.id, "update": update})
 
     def tool_fields(self, step: Any) -> dict[str, Any]:
         output = getattr(step, "output", UNSET)

@@ -109,6 +109,7 @@ class ProcessTree:
     async def end(self, wait_s: float = 2.0) -> None:
         """Close its stdin, wait a moment for it to exit, then kill all processes and wait until they are dead."""
         self._find_alive(ProcessTable())  # remembers processes that exit meanwhile, to reap them
+        self._exit.remove_done_callback(self._remember)  # all are searched again when it has exited
         with suppress(OSError):
             self.stdin.close()
         with suppress(TimeoutError):

@@ -47,9 +47,9 @@ def _resets_in_body(body: object, now: float) -> Iterator[float]:
     """Yield Google's RetryInfo and quotaResetTimeStamp; `resets_at` and `resets_in_seconds` of subscription limits."""
     if isinstance(body, dict):
         for key, value in body.items():
-            if key in ("retryDelay", "resets_in_seconds", "retry_after"):
+            if key in ("retryDelay", "resets_in_seconds", "retry_after", "retryAfter"):
                 at = _parse_moment(value, now, is_duration=True)
-            elif key in ("quotaResetTimeStamp", "resets_at", "reset_at"):
+            elif key in ("quotaResetTimeStamp", "resets_at", "reset_at", "resetsAt"):
                 at = _parse_moment(value, now)
             else:
                 yield from _resets_in_body(value, now)

@@ -1,0 +1,96 @@
+"""How agents say in a message, instead of an error, that their provider's limit is reached or that it is away.
+
+Each is a regular expression for the beginning of a message that says nothing else.
+"""
+
+from typing import NamedTuple
+
+
+class Wording(NamedTuple):
+    quota: tuple[str, ...] = ()
+    outage: tuple[str, ...] = ()
+
+
+_API_QUOTA = r"\[?API Error:? .{0,200}?(?:\b429\b|quota|rate.?limit|exhausted|throttl)"
+_API_OUTAGE = (
+    r"\[?API Error:? .{0,200}?(?:\b5(?:0[0234]|29)\b|overloaded|unavailable|fetch failed|timed out|connection error"
+    r"|ECONN|ENOTFOUND)"
+)
+
+CLAUDE = Wording(
+    quota=(
+        r"Claude (?:AI )?(?:usage|rate) limit (?:was )?(?:reached|exceeded)",
+        r"You(?:'|’)ve (?:hit|reached|used up) your (?:[\w-]+ ){0,3}limit",
+        r"(?:\d+-hour|weekly|daily|session|usage|opus|sonnet|fable)(?: \w+)? limit reached",
+        r"You(?:'|’)re out of (?:extra )?(?:usage|credits)",
+        r"Credit balance is too low",
+        _API_QUOTA,
+    ),
+    outage=(_API_OUTAGE,),
+)
+CODEX = Wording(
+    quota=(
+        r"You(?:'|’)ve (?:hit|reached) your (?:\w+ )?(?:usage )?limit",
+        r"exceeded retry limit, last status:? 429",
+        r"Quota exceeded\b",
+        r"Rate limit reached for ",
+    ),
+    outage=(
+        r"stream (?:disconnected|error)\b",
+        r"exceeded retry limit, last status:? 5\d\d",
+        r"unexpected status 5\d\d",
+        r"We(?:'|’)re currently experiencing high demand",
+    ),
+)
+GEMINI = Wording(
+    quota=(
+        r"You (?:have )?exceeded your (?:current )?quota",
+        r"You have exhausted your (?:daily )?(?:quota|capacity)",
+        r"(?:Rate limiting detected|Possible quota limitations)",
+        _API_QUOTA,
+    ),
+    outage=(_API_OUTAGE,),
+)
+COPILOT = Wording(
+    quota=(
+        (
+            r"(?:Execution failed: )?(?:Error: )?(?:Sorry, )?you(?:'|’)ve (?:hit|exceeded|reached) (?:a|your|the) "
+            r"(?:\w+ ){0,3}(?:limit|allowance|quota)"
+        ),
+        r"(?:Execution failed: )?(?:Error: )?you have (?:no quota|exceeded your (?:\w+ ){0,3}(?:allowance|quota))",
+        r"Execution failed: .{0,200}?(?:\b429\b|quota|rate.?limit|premium request)",
+    ),
+    outage=(
+        r"Execution failed: .{0,200}?(?:\b50[0234]\b|fetch failed|ECONN|ENOTFOUND|unavailable)",
+        r"Sorry, there was a network error",
+    ),
+)
+QWEN = Wording(
+    quota=(
+        r"Qwen OAuth quota (?:has been )?exceeded",
+        r"(?:Your )?free (?:daily )?quota (?:has been |is )?(?:reached|exceeded|used up)",
+        r"(?:hour |week |month )?allocated quota exceeded",
+        _API_QUOTA,
+    ),
+    outage=(_API_OUTAGE,),
+)
+OPENCODE = Wording(
+    quota=(
+        r"(?:Free )?usage (?:limit )?exceeded",
+        r"(?:(?:AI_)?APICallError: )?rate limit (?:exceeded|reached)",
+        r"(?:AI_)?APICallError: .{0,200}?(?:quota|rate.?limit|too many requests|\b429\b)",
+    ),
+    outage=(
+        r"(?:AI_)?APICallError: .{0,200}?(?:overloaded|unavailable|cannot connect|\b50[0234]\b)",
+        r"(?:AI_)?RetryError: ",
+    ),
+)
+KIMI = Wording(
+    quota=(
+        r"You(?:'|’)ve (?:hit|reached) (?:your|the) (?:\w+ ){0,3}(?:limit|quota)",
+        r"LLM provider error: .{0,200}?(?:\b429\b|quota|rate.?limit|\b402\b|balance)",
+        r"Your (?:account|organization|plan) .{0,120}?(?:quota|rate limit|usage limit|insufficient balance)",
+        r"Quota exceeded\b",
+    ),
+    outage=(r"LLM provider error: .{0,200}?(?:\b5\d\d\b|overloaded|connection error|timed out)",),
+)
