@@ -12,7 +12,7 @@ from holdfast.core.work.workflow import Workflow
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.reader import read_workflow
 
-BUILT_IN = ("solo", "chat", "loop", "waves", "pipeline")
+BUILT_IN = ("solo", "chat", "loop", "waves", "pipeline", "interview")
 
 _FOLDER = os.path.dirname(__file__)
 PARSED_FILE = os.path.join(_FOLDER, "builtin.json")

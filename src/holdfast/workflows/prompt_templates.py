@@ -16,6 +16,7 @@ from holdfast.leaf.files.supplied import read_repository_file
 from holdfast.leaf.text.mistakes import BadFile, Mistake
 
 REPOSITORY_FOLDER = ".holdfast"
+INTERVIEWER = "interviewer"
 WORKER, WORKER_AGAIN, WORKER_CONFLICT, EVALUATOR = (
     "worker",
     "worker-again",
@@ -26,6 +27,7 @@ WORKER, WORKER_AGAIN, WORKER_CONFLICT, EVALUATOR = (
 _PHASE_VARIABLES = ("role", "goal", "documents", "plan", "changes", "findings", "diff", "question")
 _TASK_VARIABLES = ("task_id", "branch", "task", "messages", "rules")
 _TEMPLATE_VARIABLES = {
+    INTERVIEWER: ("goal",),
     WORKER: (*_TASK_VARIABLES, "goal", "overview", "memory", "prior", "checks"),
     WORKER_AGAIN: (*_TASK_VARIABLES, "why", "next", "prior", "checks"),
     WORKER_CONFLICT: (*_TASK_VARIABLES, "files", "next"),
@@ -69,6 +71,8 @@ def templates_of(workflow: Workflow, folders: Sequence[str]) -> dict[str, Templa
         wanted |= {
             name: name for name in (WORKER, WORKER_AGAIN, WORKER_CONFLICT, *((EVALUATOR,) if workflow.evaluate else ()))
         }
+    if workflow.interview:
+        wanted = {INTERVIEWER: None}
     found: dict[str, Template] = {}
     mistakes: list[Mistake] = []
     for name, template in {**wanted, "researcher": None}.items():

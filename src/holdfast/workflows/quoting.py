@@ -33,11 +33,3 @@ def clean_terminal_output(text: str) -> str:
 def show_carriage_returns(text: str) -> str:
     """The text with visible carriage returns: they may be the only change, and must not look like a line end."""
     return text.replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}")
-
-
-def cut_middle(text: str, max_chars: int) -> str:
-    """The beginning and the end of a long text. The end is longer, because errors are printed there."""
-    if len(text) <= max_chars:
-        return text
-    head = max_chars // 4
-    return f"{text[:head]}\n[… {len(text) - max_chars} characters left out …]\n{text[len(text) - (max_chars - head) :]}"

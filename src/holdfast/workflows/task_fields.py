@@ -39,6 +39,7 @@ _OPEN_STATUSES = {
 _TRUE_VALUES, _FALSE_VALUES = {"true", "yes", "x", "1"}, {"false", "no", "", "0"}
 _MAX_ID_CHARS = 200
 _MIN_SIMILARITY = 0.85
+_SIMILAR_TO_TITLE = 0.6  # a title is missing, so a weaker likeness is a hint
 _UNENCODABLE = re.compile("[\0\ud800-\udfff]")
 _SEPARATORS = re.compile(r"[\s_-]+")
 
@@ -126,7 +127,9 @@ def parse_task(reader: FieldReader, fields: Mapping[Any, Any], defaults: Mapping
         agent=reader.read_text(fields, "agent") or None,
     )
     if not task.title:
-        reader.reject((), f"task {task.id!r} has no title; add one line that says what to do")
+        near = difflib.get_close_matches("title", [str(key) for key in fields], 1, _SIMILAR_TO_TITLE)
+        meant = f" (is {near[0]!r} meant to be title?)" if near else ""
+        reader.reject((), f"task {task.id!r} has no title{meant}; add one line that says what to do")
     return task, _is_done(reader, fields)
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from holdfast.core.messages.signals import Category, SubmitCase
-from holdfast.core.state import Check, EvaluatorVerdict
-from holdfast.core.text.cut import cut
+from holdfast.core.task_state import Check, EvaluatorVerdict
+from holdfast.core.text.cut import cut, cut_middle
 from holdfast.core.text.sharing import count_newest_fitting
 from holdfast.core.work.tasks import TaskSpec
 from holdfast.workflows.prompt_templates import (
@@ -22,7 +22,7 @@ from holdfast.workflows.prompt_templates import (
     fill_template,
     find_template,
 )
-from holdfast.workflows.quoting import clean_terminal_output, cut_middle, fenced, inline, show_carriage_returns
+from holdfast.workflows.quoting import clean_terminal_output, fenced, inline, show_carriage_returns
 
 MAX_CONTEXT_CHARS = 20_000  # of the goal, and of the overview
 MAX_OLD_TASK_CHARS = 2_000  # of a task before its change

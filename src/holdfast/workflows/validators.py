@@ -1,6 +1,5 @@
 """The commands that check a project: those in the settings, and those that its files reveal."""
 
-import configparser
 import json
 import re
 import tomllib
@@ -156,6 +155,10 @@ def _pyproject_tools(facts: ProjectFacts) -> dict[str, Any]:
 
 
 def _read_ini(facts: ProjectFacts, name: str) -> dict[str, dict[str, str]]:
+    if name not in facts.texts:
+        return {}
+    import configparser  # noqa: PLC0415 - slow to import; few projects have such files
+
     parser = configparser.RawConfigParser(strict=False)
     with suppress(configparser.Error):
         parser.read_string(facts.texts.get(name, ""))
