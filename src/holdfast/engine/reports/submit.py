@@ -19,6 +19,7 @@ from holdfast.core.work.research import find_same_research
 from holdfast.core.work.workflow import PhaseSpec, Workflow
 from holdfast.engine.home import Home
 from holdfast.engine.inbox.deliver import deliver
+from holdfast.engine.workspace.repository import repository_folder
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.store.base import Message
@@ -27,21 +28,35 @@ from holdfast.workflows.artifacts import document_mistakes
 
 
 class Reporter(NamedTuple):
-    """Who reports, and to which run. A confined agent cannot write to the inbox and has a file of its own."""
+    """Who reports, and to which run. A confined agent cannot write to the inbox and has a file of its own.
+
+    `state` is that of the run, where it is known; otherwise the log is folded.
+    """
 
     home: Home
     run_id: str
     role: str
     conversation: str | None = None
     report_file: str | None = None
+    state: RunState | None = None
 
 
-async def submit_report(reporter: Reporter, tool: str, arguments: Mapping[str, Any]) -> str:
+class MessageId(NamedTuple):
+    """The id of a report's message. It `may_exist` when another process may have stored the same report."""
+
+    text: str
+    may_exist: bool = False
+
+
+async def submit_report(
+    reporter: Reporter, tool: str, arguments: Mapping[str, Any], message_id: MessageId | None = None
+) -> str:
     """Store one report and return the reply to the agent.
 
     `BadInput` says what is wrong with it; then the run records only that.
     """
-    state = await _state_of(reporter)
+    message_id = message_id or MessageId(secrets.token_hex(12))
+    state = reporter.state or await _state_of(reporter)
     try:
         signal = read_signal(reporter.role, tool, arguments)
         if isinstance(signal, SubmitDocument):
@@ -54,25 +69,24 @@ async def submit_report(reporter: Reporter, tool: str, arguments: Mapping[str, A
             arguments_text(arguments),
             reporter.conversation,
         )
-        await _deliver(reporter, _message(reporter, refused))
+        await _deliver(reporter, refused, message_id)
         raise
     await sync_existing_folders(*_written_paths(reporter, state))  # what it names is durable before the report is
     report = Report(tool, reporter.role, msgspec.to_builtins(signal), reporter.conversation)
-    await _deliver(reporter, _message(reporter, report))
+    await _deliver(reporter, report, message_id)
     return _acknowledgement(state, reporter.conversation, signal)
 
 
-async def _deliver(reporter: Reporter, message: Message) -> None:
+async def _deliver(reporter: Reporter, report: Report | RefusedReport, message_id: MessageId) -> None:
     """Write the message durably where the run collects it."""
+    message = Message.of(report, message_id=message_id.text, sender=reporter.conversation or reporter.role)
     store = reporter.home.store
-    await deliver(
-        store.inbox(reporter.run_id) if reporter.report_file is None else store.open_report_file(reporter.report_file),
-        message,
-    )
-
-
-def _message(reporter: Reporter, report: Report | RefusedReport) -> Message:
-    return Message.of(report, message_id=secrets.token_hex(12), sender=reporter.conversation or reporter.role)
+    if reporter.report_file is not None:
+        await deliver(store.open_report_file(reporter.report_file), message)
+    elif message_id.may_exist:
+        await store.inbox(reporter.run_id).put_if_absent(message)
+    else:
+        await deliver(store.inbox(reporter.run_id), message)
 
 
 def _acknowledgement(state: RunState, conversation_id: str | None, signal: Signal) -> str:
@@ -94,7 +108,7 @@ def _replace_surrogates(text: str) -> str:
 
 def _written_paths(reporter: Reporter, state: RunState) -> list[str]:
     """Its files are in the run's folder; its commits are in the repository, which may be on another disk."""
-    repository = state.run.repo if state.run is not None else None
+    repository = repository_folder(reporter.home, state.run)
     return [reporter.home.folder(reporter.run_id), *([repository] if repository is not None else [])]
 
 
@@ -109,6 +123,9 @@ def _validate_document(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
 
 
 async def _state_of(reporter: Reporter) -> RunState:
+    """Return the run's state; an empty one for an agent that cannot reach its store, which checks it later."""
+    if reporter.report_file is not None and not reporter.home.index.has_run(reporter.run_id):
+        return RunState()
     store = reporter.home.store
     return (await fold_log(store.log(reporter.run_id), await store.snapshot(reporter.run_id))).fold.state
 
