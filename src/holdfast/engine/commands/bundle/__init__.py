@@ -1,0 +1,1 @@
+"""One file with everything of a run, to continue it on another machine."""

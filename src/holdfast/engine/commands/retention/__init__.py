@@ -1,0 +1,1 @@
+"""Shrinks finished runs step by step, and keeps the proof of what they did."""
