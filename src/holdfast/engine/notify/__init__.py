@@ -1,0 +1,1 @@
+"""Sends notifications: durable, in order of events, by whoever owns the run or supervises it."""

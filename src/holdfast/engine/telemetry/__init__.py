@@ -1,0 +1,1 @@
+"""Exports spans and metrics by OTLP, while a run works or afterwards."""
