@@ -1,4 +1,4 @@
-"""The unix socket on which a runner offers live text, in a folder that only its user can enter.
+"""The unix sockets of a runner, for live text and for reports, in a folder that only its user can enter.
 
 That is `$XDG_RUNTIME_DIR/holdfast`, else `/tmp/holdfast-UID`; sandboxes hide both from agents. It is not in the run's
 folder: a socket that a killed runner leaves there would be in the way of copies and backups. The folder is reached
@@ -18,6 +18,7 @@ from typing import NamedTuple
 _BACKLOG = 16
 _STALE_S = 60.0  # after which a socket without a runner is deleted
 _CREDENTIALS = "3i"  # of a peer: pid, uid, gid
+_MAX_PATH_BYTES = 107  # of a socket
 
 
 class _Place(NamedTuple):
@@ -29,6 +30,12 @@ class ListeningSocket(NamedTuple):
     socket: socket.socket
     place: _Place
 
+    @property
+    def path(self) -> str | None:
+        """Where programs that do not use this module connect; None when the path is too long for that."""
+        path = os.path.join(*self.place)
+        return path if len(os.fsencode(path)) <= _MAX_PATH_BYTES else None
+
     def close(self) -> None:
         """Close and delete it. Only the owner of the run may: the name is that of its next owner too."""
         with suppress(OSError), _short_path(self.place) as path:
@@ -36,9 +43,9 @@ class ListeningSocket(NamedTuple):
         self.socket.close()
 
 
-def listen(run_folder: str) -> ListeningSocket | None:
+def listen(run_folder: str, purpose: str = "") -> ListeningSocket | None:
     """Bind the run's socket in place of one that a killed runner left; None where no socket can be bound."""
-    for place in _places(run_folder):
+    for place in _places(run_folder, purpose):
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             bound.setblocking(False)
@@ -97,7 +104,7 @@ def _delete_stale(own: _Place) -> None:
                 os.unlink(entry.path)
 
 
-def _places(run_folder: str) -> Iterator[_Place]:
+def _places(run_folder: str, purpose: str = "") -> Iterator[_Place]:
     user_id = os.geteuid()
     name = hashlib.sha256(os.path.realpath(run_folder).encode(errors="surrogateescape")).hexdigest()[:32]
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user_id}"
@@ -108,7 +115,7 @@ def _places(run_folder: str) -> Iterator[_Place]:
                     os.mkdir(folder, mode=0o700)
             status = os.stat(folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == user_id and status.st_mode & 0o077 == 0:
-                yield _Place(folder, f"{name}.sock")
+                yield _Place(folder, f"{name}{purpose}.sock")
 
 
 @contextmanager

@@ -7,10 +7,14 @@ from typing import NamedTuple, Protocol
 from holdfast.agents.acp.driver import AgentConnection, AgentExited, AgentRefused, AgentSession, AgentSilent, Deadlines
 from holdfast.agents.acp.recorder import FLUSH_DELAY_S, EventRecorder
 from holdfast.agents.launch import Runtime
+from holdfast.agents.prices import TokenPrice
 from holdfast.agents.registry import AgentDefinition
 from holdfast.core.events import Event
+from holdfast.core.messages.attachments import Attachment
 from holdfast.core.state import Conversation
+from holdfast.engine.agents.limits import LimitContext
 from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.store.base import Log
 
 AGENT_ERRORS = (AgentExited, AgentSilent, AgentRefused)
@@ -45,7 +49,7 @@ class AgentUnavailable(HoldfastError):
         self.is_permanent = is_permanent
 
 
-async def _do_nothing(_: str) -> None:
+async def _do_nothing(_: object) -> None:
     pass
 
 
@@ -59,13 +63,18 @@ class ConversationContext(NamedTuple):
     proven: Mapping[str, Mapping[str, bool]] = {}
     deadlines: Deadlines = Deadlines()
     environment: Mapping[str, str] = {}
-    tools: Callable[[str, Conversation], Sequence[str]] | None = None
+    tools: Callable[[str, Conversation], Sequence[str]] | None = None  # the command of a conversation's MCP server
+    fetch: Callable[[Attachment], Awaitable[object]] = _do_nothing  # makes a message's file available here
+    spools_reports: bool = False  # no agent may reach the store: what starts without this process reports to files
+    relay: Callable[[str, str, Sequence[str]], Sequence[str]] | None = None  # the same, by way of this process
     must_report: Callable[[Conversation], bool] = lambda _: False  # whether a turn without a report has no result
     runtimes: Mapping[str, Runtime] = {}  # by role; else the runtime of the agent's entry, else that of `ANY_ROLE`
     on_event: Callable[[Event], None] = lambda _: None  # called with agents' events, once they are in the log
     on_turn_start: Callable[[str], Awaitable[None]] = _do_nothing  # awaited before a conversation's prompt is sent,
     on_turn_end: Callable[[str], Awaitable[None]] = _do_nothing  # and when its turn is over
     text_delay_s: float = FLUSH_DELAY_S  # how long streamed text is buffered before it is stored
+    limits: LimitContext = LimitContext()
+    prices: Mapping[str, TokenPrice] = {}  # the user's own, by model
     models: Mapping[str, str] = {}  # by role, if the agent is not to choose itself
 
 
@@ -76,6 +85,8 @@ class LiveAgent(NamedTuple):
     session: str
     stack: AsyncExitStack
     opened: AgentSession
+    cwd: str
+    accepts: frozenset[str] = frozenset()  # what its prompts may have beside text and links
 
 
 async def close_agent(stack: AsyncExitStack) -> Denied | None:
@@ -85,3 +96,10 @@ async def close_agent(stack: AsyncExitStack) -> Denied | None:
     except Denied as error:
         return error
     return None
+
+
+def recorded_process(state: Conversation) -> ProcessIdentity | None:
+    """The last process of its agent that the log has."""
+    if state.pid is None or state.start_time is None or state.boot_id is None:
+        return None
+    return ProcessIdentity(state.pid, state.start_time, state.boot_id)

@@ -13,6 +13,7 @@ from typing import Self
 from msgspec import structs
 
 from holdfast.agents.acp.driver import AgentExited, AgentRefused, AgentSilent, PromptResult
+from holdfast.agents.acp.messages import ContentBlock
 from holdfast.agents.process.tree import finish_uncancelled
 from holdfast.agents.registry import find_agent
 from holdfast.core.conversation.interruption import NO_UPDATES, PendingUpdates
@@ -20,7 +21,6 @@ from holdfast.core.conversation.states import (
     ENDED_STATES,
     FINISHED_TURN_REASONS,
     NO_TOOLS,
-    REFUSED,
     AfterInterruption,
     AgentActivity,
     ConversationState,
@@ -35,16 +35,15 @@ from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationOpened,
     MessageRecorded,
-    ModeChanged,
     TurnInterrupted,
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
-from holdfast.core.events.issue import WarningLogged
 from holdfast.core.messages.addressing import messages_for_conversation
 from holdfast.core.messages.schema import message_text
 from holdfast.core.redaction.redaction import with_redaction_notice
 from holdfast.core.state import Conversation
+from holdfast.engine.agents.content import read_content
 from holdfast.engine.agents.context import (
     AGENT_ERRORS,
     AgentUnavailable,
@@ -52,9 +51,11 @@ from holdfast.engine.agents.context import (
     LiveAgent,
     TextSink,
     close_agent,
+    recorded_process,
 )
-from holdfast.engine.agents.credentials import auth_advice
-from holdfast.engine.agents.options import MODE, set_option
+from holdfast.engine.agents.continuation import compose_continuation
+from holdfast.engine.agents.limits import Pauses
+from holdfast.engine.agents.options import apply_option
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.agents.prompt import (
     NOTHING_TO_SAY,
@@ -67,15 +68,14 @@ from holdfast.engine.agents.prompt import (
     composed_before,
 )
 from holdfast.engine.agents.recovery import Recovery
-from holdfast.engine.agents.transcript import history_of, interrupted_turn, last_reply
+from holdfast.engine.agents.refusal import refusal, with_limit
+from holdfast.engine.agents.transcript import conversation_lineage, history_of, last_reply
 from holdfast.engine.agents.turn_records import TurnOutcome, TurnRecords
 from holdfast.leaf.errors import BadInput, Denied, StorageFailed
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.ids import new_sid
-from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.leaf.process.load import load_factor
 from holdfast.store.run import OwnedRun
-from holdfast.workflows.continuation_prompt import continue_turn, repeat_request
 
 __all__ = ["AgentUnavailable", "ConversationContext", "Conversations", "PromptRefused", "TurnResult"]
 
@@ -102,6 +102,7 @@ class Conversations:
         self._permissions = permissions
         self._recovery = Recovery(run, context, permissions, text_sink)
         self._turns = TurnRecords(run, context, permissions)
+        self.pauses = Pauses(lambda: run.state, context.limits)
         self._live: dict[str, LiveAgent] = {}
         self._start_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -133,7 +134,7 @@ class Conversations:
     def resume_need(self, conversation_id: str) -> tuple[bool, str]:
         """Return whether it must be resumed before a prompt, and the reason."""
         state = self.state(conversation_id)
-        alive = _identity(state)
+        alive = recorded_process(state)
         seen = AgentActivity(
             is_running=conversation_id in self._live and not self._live[conversation_id].agent.tree.is_dead,
             was_active_recently=alive is not None and alive.is_alive(),
@@ -144,26 +145,42 @@ class Conversations:
     # What can be done
 
     async def open(
-        self, agent: str, *, role: str | None = None, task: str | None = None, about: str | None = None
+        self,
+        agent: str,
+        *,
+        role: str | None = None,
+        task: str | None = None,
+        about: str | None = None,
+        after: str | None = None,
     ) -> str:
         find_agent(agent, self._context.agents)  # raises before anything is written
         name = new_sid()
-        await self._run.append(ConversationOpened(conversation=name, agent=agent, role=role, task=task, about=about))
+        await self._run.append(
+            ConversationOpened(conversation=name, agent=agent, role=role, task=task, about=about, after=after)
+        )
         return name
 
     async def open_or_reuse(
-        self, current_id: str | None, agent: str, *, role: str, task: str | None = None, about: str | None = None
+        self,
+        current_id: str | None,
+        agent: str,
+        *,
+        role: str,
+        task: str | None = None,
+        about: str | None = None,
+        continues: bool = False,
     ) -> str:
         """Return the existing conversation; a new one if it is over, or if another agent takes over.
 
-        A conversation that another agent takes over ends. If we are killed in between, the next session ends it.
+        With `continues`, that agent gets the history. A conversation that another agent takes over ends. If we are
+        killed in between, the next session ends it.
         """
         conversation = self._run.state.conversations.get(current_id or "")
         if current_id is None or conversation is None or conversation.state in ENDED_STATES:
             return await self.open(agent, role=role, task=task, about=about)
         if conversation.agent == agent:
             return current_id
-        name = await self.open(agent, role=role, task=task, about=about)
+        name = await self.open(agent, role=role, task=task, about=about, after=current_id if continues else None)
         await self.close(
             current_id, ConversationState.CANCELLED, f"{agent} took over from {conversation.agent or 'another agent'}"
         )
@@ -178,7 +195,6 @@ class Conversations:
         return [message_text(message.body) for message in self.state(conversation_id).unheard.values()]
 
     async def last_reply(self, conversation_id: str) -> str:
-        """The last text of its agent, as the log has it."""
         return await last_reply(self._context.log, conversation_id)
 
     async def send_prompt(
@@ -209,17 +225,8 @@ class Conversations:
         self, conversation_id: str, policy: AfterInterruption, since: PendingUpdates = NO_UPDATES
     ) -> Composed | None:
         """Return the prompt that continues an interrupted turn; None if there is none, or a person decides."""
-        turn = await interrupted_turn(self._context.log, conversation_id)
-        if turn is None or (policy is AfterInterruption.ASK and not since.messages):
-            return None
-        unheard = self.state(conversation_id).unheard.items()
-        repeated = [message_text(message.body) for key, message in unheard if key in turn.later_messages]
-        notices = [text for key, text in since.notices.items() if key not in turn.notices]
-        restate = repeat_request if policy is AfterInterruption.RETRY else continue_turn
-        text = restate(turn, [*repeated, *since.messages.values()], notices)
-        # Not the user's text: if this turn is interrupted too, the request is still the user's.
-        recorded = MessageRecorded(conversation=conversation_id, speaker="system", text=text)
-        return Composed(recorded, Delivery(tuple(since.messages), tuple(since.notices)))
+        state = self.state(conversation_id)
+        return await compose_continuation(self._context.log, conversation_id, state, policy, since)
 
     async def cancel(self, conversation_id: str, by: str | None = None) -> None:
         """End the turn in progress. An agent that does not stop when asked is killed.
@@ -275,15 +282,10 @@ class Conversations:
 
     async def apply_option(self, conversation_id: str, option: str) -> None:
         """Set an option that a person chose, if the agent runs; otherwise it is set when the agent starts."""
-        live, value = self._live.get(conversation_id), self.state(conversation_id).options.get(option)
-        if live is None or value is None:
-            return
-        with suppress(AgentExited, AgentSilent):  # the next step that needs the agent restores it, with its options
-            problem = await set_option(live.agent, live.opened, option, value)
-            if problem is not None:
-                await self._run.append(WarningLogged(message=problem))
-            elif option == MODE and self.state(conversation_id).mode != value:  # not every agent tells of it
-                await self._run.append(ModeChanged(conversation=conversation_id, mode=value))
+        live = self._live.get(conversation_id)
+        if live is not None:
+            with suppress(AgentExited, AgentSilent):  # the next step that needs the agent restores it, with its options
+                await apply_option(self._run, conversation_id, option, live.agent, live.opened)
 
     # Turns
 
@@ -310,6 +312,7 @@ class Conversations:
     async def _run_turns(self, conversation_id: str, cwd: str, compose: Compose) -> TurnResult:
         """Run a turn, and retry once if its agent died before it got the prompt."""
         self._cancelled.pop(conversation_id, None)
+        await self._turns.apply_shared_limit(conversation_id)
         await self._context.on_turn_start(conversation_id)
         composed = ComposedOnce(compose)
         turn = await self._run_turn(conversation_id, cwd, composed)
@@ -330,10 +333,14 @@ class Conversations:
     async def _run_composed_turn(
         self, conversation_id: str, live: LiveAgent, composed: Composed, composing: AsyncExitStack
     ) -> TurnResult:
-        recorded, delivery = composed
+        recorded, delivery, files = composed
         rewound = self.state(conversation_id).rewound
         if rewound is not None:
             recorded = structs.replace(recorded, text=f"{rewound}\n\n{recorded.text}")
+        for attachment in files.stored:
+            await self._context.fetch(attachment)
+        content = await read_content(self._context.folder, live.cwd, files, live.accepts)
+        recorded = structs.replace(recorded, text=content.text(recorded.text))
         turn = new_sid()
         prompt = (
             await self._with_history(conversation_id, recorded.text)
@@ -344,9 +351,8 @@ class Conversations:
         frames_before = live.agent.frames_received
         live.agent.recorder.begin_turn(turn)
         reports = self.state(conversation_id).reports
-        no_tools = self._recovery.lacks_tools(conversation_id) and self._context.must_report(
-            self.state(conversation_id)
-        )
+        must_report = self._context.must_report(self.state(conversation_id))
+        no_tools = must_report and self._recovery.lacks_tools(conversation_id)
         turn_end = self._turn_end_events[conversation_id] = asyncio.Event()
         try:
             await self._run.append(
@@ -357,6 +363,7 @@ class Conversations:
                     notices=list(delivery.notices),
                 ),
                 structs.replace(recorded, turn=turn),
+                *content.events(conversation_id, turn),
                 *(InboxHandled(message=message) for message in delivery.messages),
                 *conversation_change(self._run.state, conversation_id, ConversationState.RUNNING),
             )
@@ -364,7 +371,7 @@ class Conversations:
             if conversation_id in self._cancelled:
                 ended = PromptResult("cancelled")
             else:
-                ended = await self._prompt_agent(conversation_id, live, prompt)
+                ended = await self._prompt_agent(conversation_id, live, prompt, content.blocks)
             await self._turns.sync_files()
             await self._run.check_inbox_writable()
         except (AgentExited, AgentSilent) as error:
@@ -384,35 +391,35 @@ class Conversations:
         finally:
             del self._turn_end_events[conversation_id]
             turn_end.set()
+        ended = with_limit(ended, live, self.state(conversation_id).agent, self._context)
         silent = (
             live.agent.recorder.is_silent
             and ended.reason in FINISHED_TURN_REASONS
             and not await self._has_reported(conversation_id, reports)
         )
-        if (
-            no_tools
-            and ended.reason in FINISHED_TURN_REASONS
-            and not await self._has_reported(conversation_id, reports)
-        ):
+        is_finished = ended.reason in FINISHED_TURN_REASONS
+        if no_tools and is_finished and not await self._has_reported(conversation_id, reports):
             silent, ended = False, ended._replace(reason=NO_TOOLS, detail=_WITHOUT_TOOLS)
         by = self._cancelled.get(conversation_id)
         await self._turns.record_end(conversation_id, live, turn, TurnOutcome(ended, silent=silent, cancelled_by=by))
         if ended.reason == NO_TOOLS and self._recovery.lacks_tools(conversation_id):
             await self._detach(conversation_id, _WITHOUT_TOOLS)  # another agent may get them
-        return TurnResult(turn, ended.reason, ended.detail)
+        return TurnResult(turn, ended.reason, ended.detail, limited=ended.problem is not None)
 
-    async def _prompt_agent(self, conversation_id: str, live: LiveAgent, prompt: str) -> PromptResult:
+    async def _prompt_agent(
+        self, conversation_id: str, live: LiveAgent, prompt: str, files: Sequence[ContentBlock]
+    ) -> PromptResult:
         _FAILPOINT.before()
         try:
-            ended = await live.agent.prompt(live.session, prompt)
+            ended = await live.agent.prompt(live.session, prompt, files)
         except AgentRefused as error:
-            advice = auth_advice(self.state(conversation_id).agent, self._context.agents, str(error), code=error.code)
-            return PromptResult(REFUSED, detail=f"{error}{advice}")
+            return refusal(error, self.state(conversation_id).agent, self._context)
         _FAILPOINT.after()
         return ended
 
     async def _with_history(self, conversation_id: str, text: str) -> str:
-        return with_redaction_notice((await history_of(self._context.log, conversation_id)).prompt_with_history(text))
+        past = await history_of(self._context.log, conversation_lineage(self._run.state, conversation_id))
+        return with_redaction_notice(past.prompt_with_history(text))
 
     async def _has_reported(self, conversation_id: str, before: int) -> bool:
         """Return whether it reported since. Not every agent announces its calls of our tools."""
@@ -487,9 +494,3 @@ class Conversations:
             raise Denied(
                 f"conversation {conversation_id} is being closed; send the message after a resume, or in a new one"
             )
-
-
-def _identity(state: Conversation) -> ProcessIdentity | None:
-    if state.pid is None or state.start_time is None or state.boot_id is None:
-        return None
-    return ProcessIdentity(state.pid, state.start_time, state.boot_id)

@@ -46,8 +46,8 @@ class AgentMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
 def best_strategy(load: bool | None, resume: bool | None) -> RecoveryStrategy:  # noqa: FBT001 - measured results
     """Return the strategy that recovery tries first for an agent with these results."""
-    capabilities = {"load": Capability(load is not None, load), "resume": Capability(resume is not None, resume)}
-    return recovery_strategies("token", **capabilities, is_alive=False, has_history=True)[0]
+    can_load, can_resume = (Capability(showed is not None, showed) for showed in (load, resume))
+    return recovery_strategies("token", resume=can_resume, load=can_load, is_alive=False, has_history=True)[0]
 
 
 def read_matrix(home: Home) -> dict[str, AgentMeasurement]:

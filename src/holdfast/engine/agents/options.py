@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Protocol, Self
 
-from holdfast.agents.acp.driver import AgentConnection, AgentRefused, AgentSession
+from holdfast.agents.acp.driver import AgentConnection, AgentModel, AgentRefused, AgentSession
+from holdfast.core.events.chat import OptionChosen
+from holdfast.core.events.conversation import ModeChanged
+from holdfast.core.events.issue import WarningLogged
+from holdfast.store.run import OwnedRun
 
 MODE, MODEL = "mode", "model"
 
@@ -19,19 +23,53 @@ async def set_option(agent: AgentConnection, opened: AgentSession, option: str, 
         elif option == MODEL:
             return await _set_model(agent, opened, value)
         else:
-            await agent.set_option(opened.session_id, option, value)
+            option_id = opened.mode_option or option if option == MODE else option
+            await agent.set_option(opened.session_id, option_id, value)
     except AgentRefused as error:
         return f"the agent did not set {option} to {value!r}: {error}"
     return None
 
 
+async def apply_option(
+    run: OwnedRun, conversation_id: str, option: str, agent: AgentConnection, opened: AgentSession
+) -> None:
+    """Set the chosen value of an option. One that the agent refuses is forgotten, unless another was chosen since."""
+    value = run.state.conversations[conversation_id].options.get(option)
+    if value is None:
+        return
+    problem = await set_option(agent, opened, option, value)
+    if problem is not None:
+        is_newest = run.state.conversations[conversation_id].options.get(option) == value
+        forgotten = [OptionChosen(conversation=conversation_id, option=option)] if is_newest else []
+        await run.append(WarningLogged(message=problem), *forgotten)
+    elif option == MODE and run.state.conversations[conversation_id].mode != value:  # not every agent tells of it
+        await run.append(ModeChanged(conversation=conversation_id, mode=value))
+
+
 async def _set_model(agent: AgentConnection, opened: AgentSession, value: str) -> str | None:
-    fits = [offer for offer in opened.models if value.casefold() in (offer.value.casefold(), offer.name.casefold())]
-    if not fits:
-        offered = ", ".join(offer.value for offer in opened.models) or "none to choose from"
-        return f"the agent offers no model {value!r}; it offers {offered}"
-    await agent.set_option(opened.session_id, fits[0].option_id, fits[0].value)
+    found = find_model(opened, value)
+    if found is None:
+        return f"the agent offers no model {value!r}; it offers {offered_models(opened)}"
+    await choose_model(agent, opened, found)
     return None
+
+
+def find_model(opened: AgentSession, value: str) -> AgentModel | None:
+    """Return the model that a person named by its id or its name."""
+    wanted = value.casefold()
+    return next((offer for offer in opened.models if wanted in (offer.value.casefold(), offer.name.casefold())), None)
+
+
+def offered_models(opened: AgentSession) -> str:
+    return ", ".join(offer.value for offer in opened.models) or "none to choose from"
+
+
+async def choose_model(agent: AgentConnection, opened: AgentSession, model: AgentModel) -> None:
+    """Set a model as its agent offers it: by an option, or by `session/set_model`."""
+    if model.option_id is None:
+        await agent.set_model(opened.session_id, model.value)
+    else:
+        await agent.set_option(opened.session_id, model.option_id, model.value)
 
 
 class Changeable(Protocol):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from holdfast.core.conversation.states import ASKED_AGAIN
 from holdfast.core.events.conversation import MessageRecorded
+from holdfast.engine.agents.content import NO_FILES, PromptFiles
 from holdfast.leaf.errors import HoldfastError
 
 NOTHING_TO_SAY = "nothing to say"  # the reason of a turn that did not start
@@ -14,14 +15,24 @@ class PromptRefused(HoldfastError):
     """An agent answered its prompt with an error, for example at its provider's limit: says nothing about the work."""
 
 
+class AgentPaused(HoldfastError):
+    """The agent's provider accepts no prompt now, and the log says until when. Not a failed attempt."""
+
+
 class TurnResult(NamedTuple):
-    """How a turn ended. `reason` is the protocol's, or `interrupted`, `refused` or `no_tools` with a message."""
+    """How a turn ended. `reason` is the protocol's, or `interrupted`, `refused` or `no_tools` with a message.
+
+    `limited`: because of its provider's limit or an outage.
+    """
 
     turn_id: str
     reason: str
     detail: str | None = None
+    limited: bool = False
 
     def raise_if_refused(self) -> None:
+        if self.limited:
+            raise AgentPaused(self.detail or "the agent's provider accepts no prompt now")
         if self.reason in ASKED_AGAIN:
             raise PromptRefused(self.detail or "the agent answered its prompt with an error")
 
@@ -34,10 +45,11 @@ class Delivery(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """A prompt as it is recorded, and what it delivers."""
+    """A prompt as it is recorded, what it delivers, and the files that go with it."""
 
     message: MessageRecorded
     delivery: Delivery = Delivery()
+    files: PromptFiles = NO_FILES
 
 
 Compose = Callable[[], Awaitable[Composed | None]]  # None if there is nothing to send any more

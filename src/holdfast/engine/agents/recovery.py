@@ -23,12 +23,12 @@ from holdfast.agents.acp.driver import (
 from holdfast.agents.acp.messages import EnvironmentVariable, StdioMcpServer
 from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.launch import ANY_ROLE, Launch, Runtime, TmuxSlot, choose_runtime
+from holdfast.agents.prices import find_price
 from holdfast.agents.process.tree import finish_uncancelled, kill_survivors
 from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
 from holdfast.agents.runtimes.container import find_container
 from holdfast.core.conversation.own_tools import SERVER as OWN_SERVER
 from holdfast.core.conversation.states import (
-    SESSION_UNVERIFIED_CODE,
     Capability,
     ConversationState,
     RecoveryStrategy,
@@ -59,14 +59,18 @@ from holdfast.engine.agents.context import (
     close_agent,
 )
 from holdfast.engine.agents.credentials import auth_advice, file_size, stderr_since
+from holdfast.engine.agents.limits import LimitedTurn, limit_event, start_problem
 from holdfast.engine.agents.listing_file import forget_listed, is_listed
+from holdfast.engine.agents.options import choose_model, find_model, offered_models
+from holdfast.engine.agents.own_session import fork_adopted, fork_at_message, is_adopted, require_known_session
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.agents.prompt import AgentPaused
 from holdfast.engine.agents.start_failure import is_permanent, start_failure_text
 from holdfast.engine.agents.tmux import tmux_slot
 from holdfast.engine.agents.tool_listing import wait_until_listed
-from holdfast.engine.agents.transcript import history_of
+from holdfast.engine.agents.transcript import conversation_lineage, history_of
 from holdfast.engine.containers import record_engine
-from holdfast.engine.workspace.effects import FD_MARKER_FILE
+from holdfast.engine.workspace.repository import FD_MARKER_FILE
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
@@ -80,11 +84,15 @@ _FAILPOINT = failpoint_pair("agent.spawn")
 
 _NOTICES = {
     RecoveryStrategy.REATTACH: None,
+    RecoveryStrategy.FORK: "continued in a copy of the agent's own session that ends at the point (session/fork)",
     RecoveryStrategy.RESUME: "resumed the agent's own session (session/resume)",
     RecoveryStrategy.LOAD: "resumed the agent's own session (session/load)",
     RecoveryStrategy.HISTORY: "started a new agent session; a digest of the conversation goes with the next message",
     RecoveryStrategy.FRESH: "started a new agent session; nothing had been said in the one before",
 }
+
+_OWN_SESSION = (RecoveryStrategy.RESUME, RecoveryStrategy.LOAD)
+_FORKED_NOTICE = "continued in a copy of the agent's own session (session/fork)"
 
 
 class Recovery:
@@ -97,7 +105,8 @@ class Recovery:
         self._context = context
         self._permissions = permissions
         self._text_sink = text_sink or NoTextSink()
-        self._report_files: dict[str, str] = {}  # the files to which confined agents report
+        self._report_files: dict[str, str] = {}  # the files to which agents report that cannot write to the inbox
+        self._confined: set[str] = set()  # conversations whose agents reach nothing but these files
         self._connects_late: set[str] = set()  # agents that request the tools only when they need them
 
     async def restore(self, conversation_id: str, cwd: str) -> LiveAgent:
@@ -115,6 +124,7 @@ class Recovery:
             await self._record_failure(conversation_id, stack, str(error))
             code = error.code if isinstance(error, AgentRefused) else None
             stderr = stderr_since(stderr_path, before)
+            await self._raise_if_limited(conversation_id, entry, error, stderr)
             complaint = stderr if code is None else ""
             advice = auth_advice(state.agent, self._context.agents, str(error), code=code, stderr=complaint)
             where = f"; its stderr is in {stderr_path}" if stderr else ""
@@ -129,6 +139,19 @@ class Recovery:
         except BaseException:
             await stack.aclose()
             raise
+
+    async def _raise_if_limited(
+        self, conversation_id: str, entry: AgentDefinition, error: Exception, stderr: str
+    ) -> None:
+        """An agent may meet its provider's limit, or find it away, before it can start a session."""
+        limits = self._context.limits
+        problem = None if is_permanent(error, stderr) else start_problem(error, stderr, limits.clock())
+        if problem is None:
+            return
+        agent, detail = self._state(conversation_id).agent or "", start_failure_text(entry.title, error, stderr)
+        limited = LimitedTurn(agent, entry, conversation_id, None, detail)
+        await self._run.append(await limit_event(self._run.state, limits, limited, problem))
+        raise AgentPaused(detail) from error
 
     def lacks_tools(self, name: str) -> bool:
         """Return whether a prompt would reach its agent without Holdfast's tools."""
@@ -154,7 +177,7 @@ class Recovery:
     async def _try_strategies(
         self, conversation_id: str, entry: AgentDefinition, cwd: str, stack: AsyncExitStack
     ) -> LiveAgent:
-        history = bool(await history_of(self._context.log, conversation_id))
+        history = bool(await history_of(self._context.log, conversation_lineage(self._run.state, conversation_id)))
         failed: list[tuple[RecoveryStrategy, int | None]] = []
         agent, greeting = await self._start_with_retry(conversation_id, entry, cwd, stack)
         while True:
@@ -168,7 +191,7 @@ class Recovery:
                 following = self._next_strategy(conversation_id, greeting, failed, has_history=history)
                 after = after_failure(failed, following)
                 await self._record_failed_strategy(conversation_id, strategy, error, session_lost=after.session_lost)
-                if after.gives_up:
+                if after.gives_up or start_problem(error, "", self._context.limits.clock()) is not None:
                     raise
                 if after.restarts_agent:  # it may be dead or hang
                     await stack.aclose()
@@ -221,7 +244,8 @@ class Recovery:
         os.makedirs(os.path.dirname(complaints), exist_ok=True)
         self._report_files.pop(conversation_id, None)
         forget_listed(self._listed(conversation_id))
-        if entry.runtime.is_confined and self._context.tools is not None:
+        (self._confined.add if entry.runtime.is_confined else self._confined.discard)(conversation_id)
+        if self._context.tools is not None and (entry.runtime.is_confined or self._context.spools_reports):
             self._report_files[conversation_id] = await self._run.create_report_file(conversation_id)
         launch = Launch(
             command=entry.command,
@@ -248,6 +272,8 @@ class Recovery:
             task_id=self._state(conversation_id).task,
         )
         recorder.redactor = self._run.redactor
+        recorder.estimate = partial(self._estimate, conversation_id)
+        recorder.set_known_commands(self._state(conversation_id).commands)
         recorder.on_text_taken = partial(self._text_sink.text_taken, conversation_id, recorder)
         host = self._permissions.for_agent(conversation_id, cwd)
         _FAILPOINT.before()
@@ -259,6 +285,13 @@ class Recovery:
         if entry.login is not None and entry.login in greeting.login_methods:
             await agent.log_in(entry.login)
         return agent, greeting
+
+    def _estimate(self, conversation_id: str, input_tokens: int, output_tokens: int) -> float | None:
+        """What tokens cost by the price of the model; None if that is unknown, or the agent reports costs."""
+        state = self._state(conversation_id)
+        wanted = state.options.get("model") or state.model or self._model(conversation_id)
+        price = None if state.priced else find_price(wanted, self._context.prices)
+        return price.cost(input_tokens, output_tokens) if price is not None else None
 
     def _next_strategy(
         self,
@@ -276,6 +309,7 @@ class Recovery:
             load=Capability(greeting.can_load, proven.get("load")),
             is_alive=False,
             has_history=has_history,
+            can_fork=state.fork_source is not None and greeting.can_fork and greeting.can_load,
         )
         return next_strategy(rungs, [strategy for strategy, _ in failed])
 
@@ -296,10 +330,17 @@ class Recovery:
         """
         state, servers = self._state(conversation_id), self._mcp_servers(conversation_id)
         token = state.token or ""
+        if is_adopted(state) and greeting.can_fork and strategy in _OWN_SESSION:
+            forked = await fork_adopted(agent, greeting, token, servers)
+            if forked is not None:
+                return forked
         match strategy:
+            case RecoveryStrategy.FORK:
+                assert state.fork_source is not None, "only then it is a strategy"
+                return await fork_at_message(agent, state.fork_source, servers)
             case RecoveryStrategy.RESUME:
                 proven = self._context.proven.get(state.agent or "", {}).get("resume", False)
-                await _require_known_session(agent, greeting, token, proven=proven)
+                await require_known_session(agent, greeting, token, proven=proven)
                 opened = await agent.resume_session(token, servers)
             case RecoveryStrategy.LOAD:
                 opened = await agent.load_session(token, servers)
@@ -321,7 +362,9 @@ class Recovery:
         stack: AsyncExitStack,
     ) -> LiveAgent:
         state = self._state(conversation_id)
-        first = not state.started
+        notice = _NOTICES[strategy] if state.started or is_adopted(state) else None
+        if is_adopted(state) and strategy in _OWN_SESSION and opened.session_id != state.token:
+            notice = _FORKED_NOTICE
         events: list[Event] = []
         if opened.session_id != state.token:
             events.append(ConversationTokenStored(conversation=conversation_id, token=opened.session_id))
@@ -332,7 +375,7 @@ class Recovery:
             ConversationAttached(
                 conversation=conversation_id,
                 rung=strategy,
-                notice=None if first else _NOTICES[strategy],
+                notice=notice,
                 pid=identity.pid,
                 start_time=identity.start_time,
                 boot_id=identity.boot_id,
@@ -340,6 +383,8 @@ class Recovery:
                 version=greeting.version,
                 runtime=runtime.kind,
                 container=container,
+                model=next((model.value for model in opened.models if model.is_current), None)
+                or self._model(conversation_id),
             )
         )
         events.append(
@@ -354,7 +399,7 @@ class Recovery:
         events += conversation_change(self._run.state, conversation_id, ConversationState.WAITING)
         await self._run.append(*await self._choose_model(conversation_id, agent, opened), *events)
         agent.recorder.set_prior_cost(self._state(conversation_id).dollars)
-        return LiveAgent(agent, opened.session_id, stack, opened)
+        return LiveAgent(agent, opened.session_id, stack, opened, agent.cwd, greeting.accepts)
 
     async def _choose_model(self, conversation_id: str, agent: AgentConnection, opened: AgentSession) -> list[Event]:
         """Set the model of the role; adds a remark if the agent does not offer it."""
@@ -362,14 +407,15 @@ class Recovery:
         entry = find_agent(self._state(conversation_id).agent or "", self._context.agents)
         if model is None or entry.model_variable:
             return []
-        fits = [offer for offer in opened.models if model.casefold() in (offer.value.casefold(), offer.name.casefold())]
-        if not fits:
-            offered = ", ".join(offer.value for offer in opened.models) or "none to choose from"
-            return [
-                WarningLogged(message=f"the agent of {conversation_id} offers no model {model!r}; it offers {offered}")
-            ]
-        if not fits[0].is_current:
-            await agent.set_option(opened.session_id, fits[0].option_id, fits[0].value)
+        found = find_model(opened, model)
+        if found is None:
+            problem = f"offers no model {model!r}; it offers {offered_models(opened)}"
+            return [WarningLogged(message=f"the agent of {conversation_id} {problem}")]
+        try:
+            if not found.is_current:
+                await choose_model(agent, opened, found)
+        except AgentRefused as error:
+            return [WarningLogged(message=f"the agent of {conversation_id} did not set the model {model!r}: {error}")]
         return []
 
     def _model(self, conversation_id: str) -> str | None:
@@ -413,6 +459,8 @@ class Recovery:
             return None
         if self._context.tools is None:
             raise BadInput("an agent in tmux answers through its reporting tools, and it has none")
+        if self._context.spools_reports:
+            raise BadInput("an agent in tmux works only on runs that are kept in files; choose another runtime")
         return tmux_slot(
             self._context.folder, self._context.run_id, conversation_id, self._state(conversation_id), entry
         )
@@ -420,10 +468,17 @@ class Recovery:
     def _mcp_servers(self, conversation_id: str) -> list[StdioMcpServer]:
         if self._context.tools is None:
             return []
-        command, *arguments = self._context.tools(conversation_id, self._state(conversation_id))
+        listed = self._listed(conversation_id)
+        server: Sequence[str] = (
+            *self._context.tools(conversation_id, self._state(conversation_id)),
+            "--listed",
+            listed,
+        )
         if conversation_id in self._report_files:
-            arguments += ["--reports", self._report_files[conversation_id]]
-        arguments += ["--listed", self._listed(conversation_id)]
+            server = (*server, "--reports", self._report_files[conversation_id])
+        if self._context.relay is not None and conversation_id not in self._confined:
+            server = self._context.relay(conversation_id, listed, server)
+        command, *arguments = server
         marks = {RUN_MARK: self._context.run_id, CONVERSATION_MARK: self._mark(conversation_id)}
         environment = tuple(EnvironmentVariable(name=mark, value=value) for mark, value in marks.items())
         return [StdioMcpServer(name=OWN_SERVER, command=command, args=tuple(arguments), env=environment)]
@@ -437,23 +492,3 @@ class Recovery:
 
     def _mark(self, conversation_id: str) -> str:
         return f"{self._context.run_id}/{conversation_id}"
-
-
-async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, token: str, *, proven: bool) -> None:
-    """Require that the agent lists the session; without a list, a probe must have shown that it remembers."""
-    listed = await _lists_session(agent, token) if greeting.can_list_sessions else None
-    if listed is False:
-        raise AgentRefused(
-            RecoveryStrategy.RESUME, 0, "it does not know the session: its list of sessions lacks it", None
-        )
-    if listed is None and not proven:
-        unproven = "it may be another session: the agent lists no sessions, and no probe tested it"
-        raise AgentRefused(RecoveryStrategy.RESUME, SESSION_UNVERIFIED_CODE, unproven, None)
-
-
-async def _lists_session(agent: AgentConnection, token: str) -> bool | None:
-    """Return None if it refuses to list its sessions."""
-    try:
-        return await agent.has_session(token)
-    except AgentRefused:
-        return None

@@ -1,6 +1,6 @@
 """Reads a conversation's past from the log, newest first, and no more than needed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from holdfast.core.conversation.history import MAX_HISTORY_CHARS, MAX_MESSAGE_CHARS, EntryKind, History, HistoryEntry
 from holdfast.core.conversation.interruption import InterruptedTurn, ReceivedReport, RecordedCall, known_calls
@@ -18,8 +18,9 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
 from holdfast.core.messages.schema import Report, try_decode_body
+from holdfast.core.state import RunState
+from holdfast.core.text.cut import cut_middle
 from holdfast.store.base import Log
-from holdfast.workflows.quoting import cut_middle
 
 _EVENT_TYPES = frozenset(
     kind.type
@@ -30,10 +31,21 @@ _OMISSION_NOTE_CHARS = 100  # room for the note of how much was cut
 _SPEAKERS = {"user": EntryKind.USER, "agent": EntryKind.ASSISTANT}
 
 
-async def history_of(log: Log, conversation_id: str, max_chars: int = MAX_HISTORY_CHARS) -> History:
-    """Return the conversation within a budget, read from the log's end."""
+def conversation_lineage(state: RunState, conversation_id: str) -> tuple[str, ...]:
+    """The conversation and those of other agents that it continues, the newest first."""
+    found: dict[str, None] = {}
+    name: str | None = conversation_id
+    while name is not None and name not in found:
+        found[name] = None
+        conversation = state.conversations.get(name)
+        name = conversation.after if conversation is not None else None
+    return tuple(found)
+
+
+async def history_of(log: Log, lineage: Sequence[str], max_chars: int = MAX_HISTORY_CHARS) -> History:
+    """Return these conversations as one, within a budget, read from the log's end."""
     history = History(max_chars)
-    async for entry in _entries(log, conversation_id):
+    async for entry in _entries(log, *lineage):
         if not history.add(entry):
             break
     return history
@@ -104,7 +116,7 @@ async def was_heard(log: Log, conversation_id: str, turn_id: str) -> bool:
     return False
 
 
-async def _entries(log: Log, conversation_id: str) -> AsyncIterator[HistoryEntry]:
+async def _entries(log: Log, *conversation_ids: str) -> AsyncIterator[HistoryEntry]:
     """Yield messages joined from their parts, and results with their tool's name.
 
     A prompt that continues a turn is an entry only if it delivered messages: the rest of it repeats earlier text. Its
@@ -113,7 +125,7 @@ async def _entries(log: Log, conversation_id: str) -> AsyncIterator[HistoryEntry
     parts: list[MessageRecorded] = []
     results: dict[str, ToolReturned] = {}
     continuing: MessageRecorded | None = None
-    async for event in _events(log, conversation_id):
+    async for event in _events(log, *conversation_ids):
         if parts and not (isinstance(event, MessageRecorded) and event.more and event.speaker == parts[-1].speaker):
             yield _message_entry(parts)
             parts = []
@@ -151,12 +163,12 @@ def _result_text(result: ToolReturned) -> str:
     return text if result.status == "completed" else f"({result.status}) {text}"
 
 
-async def _events(log: Log, conversation_id: str) -> AsyncIterator[Event]:
-    """Yield the events of a conversation and the reports from it, newest first."""
-    mark = f'"conversation":"{conversation_id}"'.encode()
+async def _events(log: Log, *conversation_ids: str) -> AsyncIterator[Event]:
+    """Yield the events of these conversations and the reports from them, newest first."""
+    marks = [f'"conversation":"{conversation_id}"'.encode() for conversation_id in conversation_ids]
     async for batch in log.read_backwards():
         for raw in reversed(batch.data.split(b"\n")):
-            if mark not in raw:
+            if not any(mark in raw for mark in marks):
                 continue
             line = parse(raw)
             if isinstance(line, Line) and line.type in _EVENT_TYPES:
@@ -164,7 +176,7 @@ async def _events(log: Log, conversation_id: str) -> AsyncIterator[Event]:
                     event = CODEC.event(line)
                 except InvalidEventData as unfit:
                     event = unfit.partial_event
-                if event is not None and _conversation_of(event) == conversation_id:
+                if event is not None and _conversation_of(event) in conversation_ids:
                     yield event
 
 

@@ -2,15 +2,23 @@
 
 from typing import NamedTuple
 
+from msgspec import structs
+
 from holdfast.agents.acp.driver import PromptResult
-from holdfast.core.conversation.states import CANCELLED, ConversationState
+from holdfast.agents.limits.problem import ProviderProblem
+from holdfast.agents.registry import find_agent
+from holdfast.core.conversation.states import CANCELLED, FINISHED_TURN_REASONS, ConversationState
 from holdfast.core.decide.attribution import conversation_agent_name
-from holdfast.core.decide.interrupted import interruption_events
+from holdfast.core.decide.interrupted import CauseOfDeath, interruption_events
 from holdfast.core.decide.transitions import conversation_change, task_follows
+from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentDied
 from holdfast.core.events.conversation import TurnEnded, TurnWasEmpty
+from holdfast.core.state import Conversation
 from holdfast.engine.agents.context import ConversationContext, LiveAgent
+from holdfast.engine.agents.limits import LimitedTurn, limit_event
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.agents.prompt import AgentPaused
 from holdfast.engine.agents.transcript import was_heard
 from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.leaf.process.identity import boot_id
@@ -35,6 +43,8 @@ class TurnRecords:
 
     async def record_end(self, conversation_id: str, live: LiveAgent, turn_id: str, outcome: "TurnOutcome") -> None:
         result = outcome.result
+        turn = self._run.state.conversations[conversation_id].turn
+        began = (turn.started if turn is not None else None) or ""
         await self._permissions.withdraw(conversation_id, "the turn ended without an answer")
         spent = live.agent.recorder.uncounted_usage(result.input_tokens, result.output_tokens)
         turn_ended = TurnEnded(
@@ -54,8 +64,40 @@ class TurnRecords:
         )
         waiting = conversation_change(self._run.state, conversation_id, ConversationState.WAITING)
         left = live.agent.recorder.final_events()
-        await live.agent.recorder.flush(*left, *spent, turn_ended, *([empty] if outcome.silent else []), *waiting)
+        limit = await self._limit_events(conversation_id, turn_id, result)
+        await live.agent.recorder.flush(
+            *left, *spent, turn_ended, *([empty] if outcome.silent else []), *limit, *waiting
+        )
         live.agent.recorder.turn_id = None
+        if not limit and result.reason in FINISHED_TURN_REASONS:
+            await self._end_shared_limit(conversation_id, began)
+
+    async def apply_shared_limit(self, conversation_id: str) -> None:
+        """Raise `AgentPaused`, and send no prompt, if another run has met the limit of the account."""
+        agent = self._run.state.conversations[conversation_id].agent or ""
+        hit = await self._context.limits.shared.find(find_agent(agent, self._context.agents), agent)
+        if hit is not None:
+            await self._run.append(structs.replace(hit, conversation=conversation_id))
+            raise AgentPaused(f"{agent}: its usage limit is reached; learnt from {hit.how}")
+
+    async def _end_shared_limit(self, conversation_id: str, began: str) -> None:
+        agent = self._run.state.conversations[conversation_id].agent or ""
+        await self._context.limits.shared.clear(find_agent(agent, self._context.agents), agent, began)
+
+    async def _limit_events(self, conversation_id: str, turn_id: str | None, result: PromptResult) -> list[Event]:
+        return (
+            []
+            if result.problem is None
+            else [await self.limit_event(conversation_id, turn_id, result.detail or "", result.problem)]
+        )
+
+    async def limit_event(
+        self, conversation_id: str, turn_id: str | None, detail: str, problem: ProviderProblem
+    ) -> Event:
+        agent = self._run.state.conversations[conversation_id].agent or ""
+        entry = find_agent(agent, self._context.agents)
+        limited = LimitedTurn(agent, entry, conversation_id, turn_id, detail)
+        return await limit_event(self._run.state, self._context.limits, limited, problem)
 
     async def record_earlier_interruptions(self) -> None:
         """Record the turns and calls that were in progress when an earlier session died as interrupted."""
@@ -65,10 +107,16 @@ class TurnRecords:
         for name, state in states.items():
             turn = state.turn
             heard_prompt = turn is not None and await was_heard(self._context.log, name, turn.turn)
-            rebooted = state.boot_id not in (None, boot_id())
-            events = interruption_events(name, state, was_heard=heard_prompt, rebooted=rebooted)
+            cause = self._cause_of_death(state)
+            events = interruption_events(name, state, was_heard=heard_prompt, cause=cause)
             if events:
                 await self._run.append(*events, *task_follows(self._run.state, state.task, ConversationState.WAITING))
+
+    def _cause_of_death(self, state: Conversation) -> CauseOfDeath:
+        """A boot id tells of a reboot only on the machine where it was read."""
+        if self._run.state.has_moved:
+            return CauseOfDeath.MOVED
+        return CauseOfDeath.SESSION if state.boot_id in (None, boot_id()) else CauseOfDeath.REBOOT
 
     async def sync_files(self) -> None:
         """Sync what agents wrote before a turn counts as finished or interrupted: no later step does.

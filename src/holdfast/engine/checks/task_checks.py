@@ -6,7 +6,7 @@ from holdfast.core.decide.baseline import is_excused
 from holdfast.core.events import Event
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import ValidationFinished, ValidationStarted, ValidatorFinished
-from holdfast.core.state import Task
+from holdfast.core.task_state import Task
 from holdfast.engine.checks.validators import CheckPlace, ValidatorOutcome, run_validators, validators_for
 from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.workspace.task_tree import Capture, capture, commits_left_behind, take_over_head
@@ -67,14 +67,14 @@ class TaskChecks:
                 captured = captured._replace(tree=now.tree)
                 failed, _ = await self._run_commands(task_id, captured)
                 await self._warn_of_changes(task_id, captured.tree)
-        await self._append(ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=captured.tree))
+        await self._append(_finished(task_id, failed, captured.tree, commands))
 
     async def _revalidate(self, task_id: str, commit: str, tree: str) -> None:
         """Check a commit with another tree than the checked one: the worktree has its files, and may have more."""
         if (await capture(self._workspace, task_id, within=tree)).tree != tree:
             await self._workspace.restore(task_id, commit)
-        failed, _ = await self._run_commands(task_id, Capture(tree, commit))
-        await self._append(ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=tree))
+        failed, commands = await self._run_commands(task_id, Capture(tree, commit))
+        await self._append(_finished(task_id, failed, tree, commands))
 
     async def _run_commands(self, task_id: str, captured: Capture) -> tuple[list[str], Sequence[CheckCommand]]:
         """Return the failed checks that passed on the untouched base, and all checks."""
@@ -163,6 +163,10 @@ def _has_failed_before(task: Task, check: str) -> bool:
 def _join_limited(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
+
+
+def _finished(task_id: str, failed: list[str], tree: str, commands: Sequence[CheckCommand]) -> ValidationFinished:
+    return ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=tree, ran=len(commands))
 
 
 def _finished_event(task_id: str, outcome: ValidatorOutcome, place: CheckPlace, *, excused: bool) -> ValidatorFinished:

@@ -1,5 +1,6 @@
 """Answers a run's open requests: durable in its inbox, once per request, whether or not a process owns the run."""
 
+import hashlib
 import secrets
 
 import msgspec
@@ -25,13 +26,15 @@ from holdfast.leaf.errors import AlreadyAnswered, BadInput, StorageFailed
 from holdfast.store.base import Message
 
 
-async def send_answer(home: Home, run_id: str, state: RunState, need: Need, answer: UserAnswer) -> str:
+async def send_answer(
+    home: Home, run_id: str, state: RunState, need: Need, answer: UserAnswer, key: str | None = None
+) -> str:
     """Put the answer to an open request into the inbox and return the message's id.
 
-    Raises `AlreadyAnswered` if there is one.
+    Raises `AlreadyAnswered` if there is one, unless that was sent with the same key.
     """
     _check_answer_is_offered(state, answer)
-    answer = msgspec.structs.replace(answer, at=now(), token=secrets.token_hex(6))
+    answer = msgspec.structs.replace(answer, at=now(), token=_token(key))
     message = Message.of(answer, message_id=answer_id(state, answer.request), sender=user_name())
     inbox = home.store.inbox(run_id)
     try:
@@ -40,7 +43,23 @@ async def send_answer(home: Home, run_id: str, state: RunState, need: Need, answ
         first = await inbox.put_if_absent(message)
     if first is not None and _token_of(first) != answer.token:
         raise already_answered_error(need.text, decode_answer(first), run_id, applied=False)
+    if home.store_url is not None:
+        from holdfast.engine.commands.cluster.wake import wake_run  # noqa: PLC0415 - loads the config
+
+        await wake_run(home, run_id)
     return message.id
+
+
+async def find_sent_answer(home: Home, run_id: str, key: str) -> str | None:
+    """Return the message of the answer that was sent with this key, whether or not it was applied; None without one."""
+    async for _, message, _ in home.store.inbox(run_id).read():
+        if message is not None and message.kind == UserAnswer.kind and _token_of(message) == _token(key):
+            return message.id
+    return None
+
+
+def _token(key: str | None) -> str:
+    return secrets.token_hex(6) if key is None else hashlib.sha256(f"answer {key}".encode()).hexdigest()[:32]
 
 
 def raise_if_answered(run_id: str, state: RunState, request: str | None) -> None:

@@ -12,7 +12,8 @@ from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, chain_ref, wor
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.reconcile import observe
-from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
+from holdfast.engine.workspace.repository import open_repository
+from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.git.effects import REMOVED_SUFFIX, DeleteBranch, DropRefs, RemoveWorktree
 from holdfast.git.worktrees.link import UNSAVED_SUFFIX
 from holdfast.leaf.errors import Denied, NothingToDo, RunOwned
@@ -35,9 +36,9 @@ async def run_resources(home: Home, run_id: str) -> RunResources | None:
             f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; "
             f"stop it first: holdfast stop {run_id}"
         )
-    if not _has_repository(view.state.run, run_id, view.folder):
+    if not _has_repository(home, view.state.run, run_id):
         return None
-    repository = repository_of(view.state.run, run_id)
+    repository = await open_repository(home, view.state.run, run_id)
     observed = await observe(repository, run_id, view.folder)
     unmerged = 0
     if observed.branches:
@@ -66,11 +67,12 @@ async def reset(home: Home, run_id: str) -> list[str]:
     """Delete the run, in the repository and in the home. Returns the refs of what was saved."""
     view = await view_run(home, run_id)
     salvaged: list[str] = []
-    if _has_repository(view.state.run, run_id, home.folder(run_id)):
+    if _has_repository(home, view.state.run, run_id):
         async with open_workspace(home, run_id, "reset", anchored=False) as workspace:
             salvaged = await _delete_branches_and_worktrees(workspace)
             _check_nothing_is_left(workspace.effects.folder)
             await workspace.effects.perform(DropRefs(prefix=chain_ref(run_id)))
+            await workspace.effects.drop_cluster_refs()
     await home.store.discard(run_id)
     return salvaged
 
@@ -89,15 +91,16 @@ def _is_marker_file(name: str) -> bool:
     return name.startswith(".") and not name.endswith((REMOVED_SUFFIX, UNSAVED_SUFFIX))
 
 
-def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
+def _has_repository(home: Home, info: RunInfo | None, run_id: str) -> bool:
     """Return True if the run may have something in a repository.
 
     Raises `Denied` if its work could not be saved there.
     """
     if info is None or info.repo is None:
         return False
-    if os.path.isdir(info.repo):
+    if info.remote is not None or os.path.isdir(info.repo):
         return True
+    folder = home.folder(run_id)
     worktrees = (os.path.join(folder, "workspace"), os.path.join(folder, "tasks"))
     left = [path for path in worktrees if os.path.isdir(path)]
     if left:
@@ -109,15 +112,22 @@ def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
     return False
 
 
-async def _delete_branches_and_worktrees(workspace: Workspace) -> list[str]:
+async def delete_worktrees(workspace: Workspace) -> None:
+    """Delete the run's worktrees, and keep its branches. What is only in a worktree is saved first."""
     effects, run_id = workspace.effects, workspace.run_id
-    main = worktree_names(run_id).branch
     observed = await observe(workspace.repository, run_id, effects.folder)
     known = effects.run.state.branches
     for folder in observed.worktrees:
         branch = known.get(worktree_names_at(run_id, folder).branch)
         last, base = (branch.unsaved, branch.base) if branch is not None else (None, None)
         await effects.perform(RemoveWorktree(folder=folder, last=last, base=base))
+
+
+async def _delete_branches_and_worktrees(workspace: Workspace) -> list[str]:
+    effects, run_id = workspace.effects, workspace.run_id
+    main = worktree_names(run_id).branch
+    observed = await observe(workspace.repository, run_id, effects.folder)
+    await delete_worktrees(workspace)
     # includes worktrees that no longer exist
     unsaved = (branch.unsaved for branch in effects.run.state.branches.values())
     keep = tuple(commit for commit in unsaved if commit is not None)

@@ -6,36 +6,40 @@ free, and only then starts a runner.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
 from holdfast.agents.registry import find_agent
+from holdfast.core.conversation.agent_commands import compact_command
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
+from holdfast.core.events.plan import ProposedTask
 from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
+from holdfast.core.messages.attachments import MAX_ATTACHMENTS, Attachment
 from holdfast.core.messages.schema import (
-    EDITABLE_KINDS,
     AcceptRequest,
     AddConversation,
     CancelTurn,
     DeleteMessage,
     EditMessage,
+    EditPlan,
     ResumeConversation,
     RevokeRule,
     SetOption,
     UserMessage,
-    message_text,
-    try_decode_body,
 )
 from holdfast.core.state import RunState
+from holdfast.engine.attachments import has_attachment, share_attachment, store_attachment
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.commands.send import send
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
+from holdfast.engine.inbox.handle_chat import proposed_plan
 from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import end_of_log, view_run
+from holdfast.engine.queries.queued import list_queued
 from holdfast.leaf.errors import BadInput, HoldfastError, RunOwned
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import Position, Store
@@ -52,29 +56,91 @@ SentBody = (
     | EditMessage
     | DeleteMessage
     | RevokeRule
+    | EditPlan
 )
-
-
-class QueuedMessage(NamedTuple):
-    """A message of a person that no prompt has delivered yet. It can be changed or taken back."""
-
-    id: str
-    kind: str
-    text: str
-    sender: str | None = None
-    task: str | None = None
-    conversation: str | None = None
 
 
 # A chat
 
 
 async def send_chat_message(
-    home: Home, run_id: str, text: str, *, task: str | None = None, conversation: str | None = None
+    home: Home,
+    run_id: str,
+    text: str,
+    *,
+    task: str | None = None,
+    conversation: str | None = None,
+    attachments: Sequence[Attachment] = (),
 ) -> str:
-    """Send a message, and start the run if nobody works on it. Returns the message's id once a runner has read it."""
+    """Send a message, and start the run if nobody works on it. Returns the message's id once a runner has read it.
+
+    `attachments` come from `add_attachment`: a message never names a file that is not on the disk.
+    """
     await _check_conversation(home, run_id, conversation)
-    return await _send_and_wait(home, run_id, UserMessage(text, task, conversation))
+    await _check_attachments(home, run_id, attachments)
+    return await _send_and_wait(home, run_id, UserMessage(text, task, conversation, tuple(attachments)))
+
+
+async def add_attachment(home: Home, run_id: str, name: str, data: bytes, media_type: str | None = None) -> Attachment:
+    """Store a file for a message of a chat. It is on the disk when this returns, and stays with the run.
+
+    Only the last part of `name` is used. Without a valid `media_type`, it is chosen by the name and the content.
+    """
+    await _check_conversation(home, run_id, None)
+    folder = home.folder(run_id)
+    attachment = await asyncio.to_thread(store_attachment, folder, name, data, media_type)
+    await share_attachment(home, run_id, attachment)
+    return attachment
+
+
+async def compact(home: Home, run_id: str, conversation: str) -> str:
+    """Have the agent shorten its memory of a conversation, by its own command. `BadInput` if it has none."""
+    found = (await _check_conversation(home, run_id, conversation)).conversations[conversation]
+    command = compact_command(found.commands)
+    if command is None:
+        listed = ", ".join(f"/{name}" for name in found.commands) or "none so far"
+        raise BadInput(
+            f"{found.agent or 'the agent'} has no command that compacts a conversation; its commands: {listed}"
+        )
+    return await send_chat_message(home, run_id, f"/{command}", conversation=conversation)
+
+
+async def _check_attachments(home: Home, run_id: str, attachments: Sequence[Attachment]) -> None:
+    if len(attachments) > MAX_ATTACHMENTS:
+        raise BadInput(f"a message has at most {MAX_ATTACHMENTS} attachments; send the others with another message")
+    for attachment in attachments:
+        if not await has_attachment(home, run_id, attachment):
+            raise BadInput(f"run {run_id} has no attachment {attachment.name!r} ({attachment.id}); attach it first")
+
+
+async def queue_chat_message(
+    home: Home, run_id: str, body: UserMessage | AcceptRequest | AddConversation, key: str | None = None
+) -> str:
+    """Send it, and return when it is durable: `see_read` starts a runner for it. The same key sends it once."""
+    await _check_conversation(home, run_id, None if isinstance(body, AddConversation) else body.conversation)
+    if isinstance(body, AddConversation):
+        state = (await view_run(home, run_id)).state
+        find_agent(body.agent, run_config_for(home, state).agents)  # else the runner would drop the message
+    if isinstance(body, UserMessage):
+        await _check_attachments(home, run_id, body.attachments)
+    return await send(home, run_id, body, key)
+
+
+async def see_read(home: Home, run_id: str, message_id: str) -> None:
+    """Start runners until one has read this message, if none has yet."""
+    while True:
+        before = await end_of_log(home, run_id)
+        if not await _is_unread(home, run_id, message_id):
+            return
+        await _run_until_read(home, run_id, before, message_id, until_handled=False)
+
+
+async def _is_unread(home: Home, run_id: str, message_id: str) -> bool:
+    state = (await view_run(home, run_id)).state
+    async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor):
+        if message is not None and message.id == message_id:
+            return True
+    return False
 
 
 async def accept(
@@ -105,6 +171,13 @@ async def resume_conversation(home: Home, run_id: str, conversation_id: str) -> 
     await _send_and_wait(home, run_id, ResumeConversation(conversation_id), until_handled=True)
 
 
+async def edit_plan(home: Home, run_id: str, overview: str, tasks: Sequence[ProposedTask], seeds: Sequence[str]) -> str:
+    """Replace the plan of an interview. The interviewer is told with the next message."""
+    state = await _check_conversation(home, run_id, None)
+    proposed_plan(state, overview, tasks, seeds)  # raises what is wrong with it
+    return await _send_and_wait(home, run_id, EditPlan(overview, [*tasks], [*seeds]))
+
+
 async def cancel_turn(home: Home, run_id: str, conversation_id: str, turn: str | None = None) -> str:
     """Cancel the turn in progress. Without a runner there is none."""
     await _check_conversation(home, run_id, conversation_id)
@@ -123,38 +196,6 @@ async def revoke_rule(home: Home, run_id: str, rule: str) -> str:
 
 
 # Queued messages
-
-
-async def list_queued(home: Home, run_id: str) -> list[QueuedMessage]:
-    """The messages that no prompt has delivered yet, with every change that is on its way to them."""
-    state = (await view_run(home, run_id)).state
-    found = {
-        key: QueuedMessage(
-            key,
-            open_message.kind,
-            message_text(open_message.body),
-            open_message.sender,
-            open_message.task,
-            open_message.conversation,
-        )
-        for key, open_message in state.messages.items()
-        if open_message.kind in EDITABLE_KINDS
-    }
-    with suppress(FileNotFoundError):
-        async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor):
-            if message is None:
-                continue
-            match try_decode_body(message.kind, message.body):
-                case UserMessage() | AddConversation() as body:
-                    own = QueuedMessage(
-                        message.id, message.kind, body.text, message.sender, body.task, body.conversation
-                    )
-                    found[message.id] = own
-                case EditMessage() as edit if edit.message in found:
-                    found[edit.message] = found[edit.message]._replace(text=edit.text)
-                case DeleteMessage() as delete:
-                    found.pop(delete.message, None)
-    return [*found.values()]
 
 
 async def edit_queued(home: Home, run_id: str, message_id: str, text: str) -> str:
@@ -196,6 +237,11 @@ async def _send_and_wait(home: Home, run_id: str, body: SentBody, *, until_handl
     """Send a message, and see to it that a runner reads it."""
     before = await end_of_log(home, run_id)
     message_id = await send(home, run_id, body)
+    await _run_until_read(home, run_id, before, message_id, until_handled=until_handled)
+    return message_id
+
+
+async def _run_until_read(home: Home, run_id: str, before: Position, message_id: str, *, until_handled: bool) -> None:
     read = asyncio.ensure_future(_wait_until_read(home.store, run_id, before, message_id, handled=until_handled))
     try:
         while not read.done():
@@ -206,7 +252,6 @@ async def _send_and_wait(home: Home, run_id: str, body: SentBody, *, until_handl
         read.result()
     finally:
         read.cancel()
-    return message_id
 
 
 class _Reference(msgspec.Struct):

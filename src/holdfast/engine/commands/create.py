@@ -15,12 +15,17 @@ from holdfast.core.redaction.events import redact_event
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor, is_redacted
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import Workflow, build_plan
+from holdfast.engine.commands.cluster.engine_address import require_cluster_store
 from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.config.config import Config, load_config
+from holdfast.engine.config.flags import with_absolute_paths
 from holdfast.engine.config.run_config import RunConfig, new_run_config
 from holdfast.engine.home import Home
 from holdfast.engine.prompts.templates import user_folders_at
 from holdfast.engine.workspace.workspace import NewRun, create_run
+from holdfast.git.cluster.mirror import check_remote_url
+from holdfast.git.remote import choose_remote, remote_url
+from holdfast.git.repository import find_repository
 from holdfast.git.worktrees.supplied import check_supplied_path
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import BUILT_IN
@@ -28,6 +33,7 @@ from holdfast.workflows.prompt_templates import preferences_of, templates_of
 from holdfast.workflows.tasklists import read_tasks
 
 GOAL_TASK_ID = "T-1"  # the task's id when the goal is the only task
+_OF_ONE_MACHINE = ("store", "cluster", "serve", "disk")  # settings
 _LIST_SUFFIXES = (".md", ".markdown", ".yaml", ".yml", ".json", ".toml")
 GOAL_REDACTED = (
     "the goal contains a secret: it is removed from what is recorded and sent to agents. "
@@ -51,10 +57,16 @@ class RunRequest(NamedTuple):
     phases: tuple[str, ...] = ()  # optional phases to include
     issue: int | None = None  # the issue that the goal came from
     include_changes: bool = False  # start with the uncommitted files of the checkout
+    key: str | None = None  # of the request (`create_once`)
+    on_cluster: bool = False  # workers of the cluster run it
+    needs: tuple[str, ...] = ()  # the labels that its worker must have
 
 
-async def prepare_run(home: Home, request: RunRequest) -> str:
-    """Create a run with everything its start needs, and do not start it. Returns its id."""
+async def prepare_run(home: Home, request: RunRequest, prepares: Mapping[str, Any] | None = None) -> str:
+    """Create a run with everything its start needs, and do not start it. Returns its id.
+
+    `prepares` are the settings of the run that an interview prepares.
+    """
     home.check_writable()
     config = load_config(request.repo, home=home, flags=request.flags)
     run_config = new_run_config(config.settings, agents_from_settings(config.settings))
@@ -64,11 +76,19 @@ async def prepare_run(home: Home, request: RunRequest) -> str:
     source = None if workflow.chat else _task_list_path(request.goal)  # a chat begins with a message
     redactor = Redactor.from_environment(os.environ)
     tasks = read_tasks(source) if source is not None else _single_task_list(redactor.redact_text(request.goal))
-    _check_agents(config, run_config, tasks, must_start_now=request.must_start_now)
+    try:
+        _check_agents(config, run_config, tasks, must_start_now=request.must_start_now and not request.on_cluster)
+    except BadInput:
+        await find_repository(request.repo)  # without a repository, an agent does not help
+        raise
+    remote = await _cluster_remote(home, request.repo) if request.on_cluster else None
     goal = redactor.redact_text(request.goal if source is None else _goal_of(tasks, source))
     _check_worktree_paths(config.settings.worktree)
-    new = NewRun(goal, request.repo, workflow.name, request.slug, request.base, request.include_changes)
-    known: list[Event] = [_settings_event(request)]
+    new = NewRun(goal, request.repo, workflow.name, request.slug, request.base, request.include_changes, request.key)
+    if remote is not None:
+        new = new._replace(remote=remote, needs=request.needs)
+        request = request._replace(flags={**portable_settings(config), **request.flags})
+    known: list[Event] = [_settings_event(request, prepares)]
     if workflow.phases or workflow.chat or workflow.name not in BUILT_IN:
         known.append(WorkflowChosen(workflow=msgspec.to_builtins(workflow), wanted=list(request.phases)))
     if source is not None or workflow.planner is None:
@@ -76,6 +96,37 @@ async def prepare_run(home: Home, request: RunRequest) -> str:
     if is_redacted(goal) or any(redact_event(event, redactor) is not event for event in known):
         known.append(WarningLogged(message=GOAL_REDACTED))
     return await create_run(home, new, *known, seeds=[os.path.abspath(seed) for seed in request.seeds])
+
+
+def check_task_list(home: Home, request: RunRequest) -> None:
+    """Raise `BadInput` if the goal is a task list that cannot be read. Changes nothing."""
+    config = load_config(request.repo, home=home, flags=request.flags)
+    workflow = new_run_config(config.settings, agents_from_settings(config.settings)).workflow
+    if not workflow.chat and (source := _task_list_path(request.goal)) is not None:
+        read_tasks(source)
+
+
+async def _cluster_remote(home: Home, folder: str) -> str:
+    """Return the URL from which every machine gets the repository."""
+    require_cluster_store(home)
+    repository = await find_repository(folder)
+    if not await repository.remotes():
+        raise BadInput("the repository has no remote, from which workers could get it; add one with git remote add")
+    return check_remote_url(await remote_url(repository, await choose_remote(repository, None)))
+
+
+def portable_settings(config: Config) -> dict[str, Any]:
+    """Return the chosen settings by their dotted names, for a run on a machine that lacks these config files.
+
+    Left out is what describes this machine, and all of the user's own agents: each machine defines those it has.
+    """
+    found = {}
+    for name, origin in config.origins.items():
+        data, table = config.values[name].data, name.partition(".")[0]
+        is_own = table in _OF_ONE_MACHINE or (origin.layer == "user" and table in ("agents", "hooks"))
+        if origin.layer in ("user", "project") and not is_own and data not in (None, {}):
+            found[name] = data
+    return found
 
 
 def _task_list_path(goal: str) -> str | None:
@@ -98,11 +149,15 @@ def _check_agents(config: Config, run_config: RunConfig, tasks: TaskList, *, mus
         raise
 
 
-def _settings_event(request: RunRequest) -> SettingsChosen:
-    issue = {"issue": request.issue} if request.issue is not None else {}
+def _settings_event(request: RunRequest, prepares: Mapping[str, Any] | None) -> SettingsChosen:
+    issue: dict[str, Any] = {"issue": request.issue} if request.issue is not None else {}
+    if request.key is not None:
+        issue["request"] = request.key
     folder = os.path.abspath(request.repo)
     _check_flags_hold_no_secret(request.flags)
-    return SettingsChosen(settings={"flags": with_absolute_paths(request.flags), "folder": folder, **issue})
+    planned = {"prepares": prepares} if prepares is not None else {}
+    flags = with_absolute_paths(request.flags)
+    return SettingsChosen(settings={"flags": flags, "folder": folder, **issue, **planned})
 
 
 def _check_flags_hold_no_secret(flags: Mapping[str, Any]) -> None:
@@ -133,18 +188,6 @@ def _check_optional_phases(workflow: Workflow, phases: Sequence[str]) -> None:
         if name not in optional:
             there = f"it has {', '.join(optional)}" if optional else "it has none"
             raise BadInput(f"--with {name}: the workflow {workflow.name} has no such optional phase; {there}")
-
-
-def with_absolute_paths(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the paths of playbooks and workflow files absolute, so that they mean the same from any folder."""
-    return {name: _absolute_value(name, value) if isinstance(value, str) else value for name, value in flags.items()}
-
-
-def _absolute_value(flag: str, text: str) -> str:
-    kind, colon, file = text.partition(":")
-    if flag == "workflow" and text.endswith((".yaml", ".yml")):
-        return os.path.abspath(text)
-    return f"{kind}:{os.path.abspath(file)}" if kind == "playbook" and colon else text
 
 
 def _single_task_list(goal: str) -> TaskList:

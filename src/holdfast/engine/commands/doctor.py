@@ -16,6 +16,7 @@ from holdfast.core.events.session import RunMoved, SessionEnd, SessionStart
 from holdfast.core.run_status import RunStatus
 from holdfast.core.work.names import BRANCH_PREFIX, run_of_branch, worktree_names
 from holdfast.core.work.reconciliation import Finding, ObservedWorkspace, Remedy, reconcile
+from holdfast.engine.commands.adopt.abandoned import abandoned_adoptions, delete_abandoned
 from holdfast.engine.config.config import load_config_here
 from holdfast.engine.config.run_config import runtime_kinds
 from holdfast.engine.containers import end_containers, running_containers
@@ -23,13 +24,14 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.engine.queries.setup.agents import agent_problem
 from holdfast.engine.workspace.reconcile import RunListing, list_runs, observe, reconcile_workspace
+from holdfast.engine.workspace.repository import repository_folder
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.locks import remove_stale, stale_locks
 from holdfast.git.repository import Repository, WorktreeInfo
 from holdfast.git.version import REQUIREMENT, installed_version
 from holdfast.git.worktree_admin import drop_entries, folders_of
 from holdfast.git.worktrees.worktree import registered_path
-from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError, StorageFailed
 from holdfast.leaf.files.directories import is_missing
 from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.store.base import Leftover
@@ -48,6 +50,15 @@ class Problem(NamedTuple):
     repair: Repair | None = None
 
 
+def store_problem(home: Home) -> Problem | None:
+    """Return why the runs cannot be reached now; nothing else can be told then."""
+    try:
+        home.index.describe()
+    except (BadInput, StorageFailed) as error:
+        return Problem(home.place, f"keeps the runs and cannot be used: {error}")
+    return None
+
+
 async def diagnose(
     home: Home, repositories: list[str], progress: Callable[[int, int], None] | None = None
 ) -> list[Problem]:
@@ -55,7 +66,10 @@ async def diagnose(
 
     Reports how many runs are checked.
     """
-    ailments = [*_check_leftovers(home), *_check_tmux(home), *_check_agents(home)]
+    if (silent := store_problem(home)) is not None:
+        return [silent]
+    ailments = [*_check_leftovers(home), *await _check_stages(home, repositories)]
+    ailments += [*_check_tmux(home), *_check_agents(home)]
     if shutil.which("git") is None:
         return [*ailments, Problem("git", "is not installed; Holdfast works on git repositories")]
     ailments += await _check_git()
@@ -70,8 +84,9 @@ async def diagnose(
             ailments.append(Problem(run_id, f"cannot be read: {error}; `holdfast verify {run_id}` tells more"))
             continue
         ailments += await _problems_or_error(run_id, _check_run(home, view, repositories, listings))
-        if view.state.run is not None and view.state.run.repo is not None and os.path.isdir(view.state.run.repo):
-            known[view.state.run.repo] = None
+        common_dir = repository_folder(home, view.state.run)
+        if common_dir is not None and os.path.isdir(common_dir):
+            known[common_dir] = None
     for common_dir in known:
         ailments += await _problems_or_error(common_dir, _check_repository(home, Repository(common_dir)))
     return ailments
@@ -122,6 +137,20 @@ def _check_leftovers(home: Home) -> list[Problem]:
     return [Problem(left.subject, left.description, _delete_repair(left)) for left in home.store.leftovers()]
 
 
+async def _check_stages(home: Home, repositories: list[str]) -> list[Problem]:
+    async def delete() -> None:
+        kept = await delete_abandoned(home, repositories)
+        if kept:
+            raise HoldfastError("; ".join(kept))
+
+    return [
+        Problem(found.folder, f"was left by an adopt that was killed, but {found.problem}")
+        if found.problem is not None
+        else Problem(found.folder, "was left by an adopt that was killed, with the branches that it made", delete)
+        for found in await abandoned_adoptions(home, repositories)
+    ]
+
+
 def _delete_repair(leftover: Leftover) -> Repair:
     async def delete() -> None:
         leftover.delete()
@@ -145,6 +174,8 @@ async def _check_run(home: Home, view: RunView, repositories: list[str], listing
     state, run_id = view.state, view.run_id
     if state.run is None or state.run.repo is None or state.run.archived or home.is_owned(run_id):
         return []
+    if state.run.remote is not None:
+        return []  # workers continue it, and its files are wherever it ran last
     if not os.path.isdir(state.run.repo):
         return [await _missing_repository(home, view, repositories, listings)]
     ailments = []
@@ -303,7 +334,9 @@ async def _check_orphans(home: Home, repository: Repository) -> list[Problem]:
 
 def _is_of_unknown_run(home: Home, branch: str | None) -> bool:
     run_id = run_of_branch(branch) if branch is not None else None
-    return run_id is not None and is_missing(home.folder(run_id))
+    if run_id is None or not is_missing(home.folder(run_id)) or run_id in home.staged_runs():
+        return False
+    return home.is_deleted(run_id)
 
 
 def _orphan_worktree(repository: Repository, fact: WorktreeInfo) -> Problem:

@@ -1,6 +1,8 @@
 """Publishes the work of a run: merge, push, pull request. Each happens once, however often it is called."""
 
 from holdfast.engine.home import Home
+from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.placement import is_cluster_run
 from holdfast.engine.workspace.publish import (
     PublishedBranch,
     PullRequest,
@@ -12,6 +14,7 @@ from holdfast.engine.workspace.publish import (
 )
 from holdfast.engine.workspace.rewind import finish_rewind
 from holdfast.engine.workspace.workspace import open_workspace
+from holdfast.git.worktrees.checkout import checkout_of, hook_in_checkout
 from holdfast.leaf.errors import BadInput
 
 __all__ = ["PublishedBranch", "PullRequestOptions", "merge_run", "open_pull_request_for_run", "push_run"]
@@ -19,6 +22,11 @@ __all__ = ["PublishedBranch", "PullRequestOptions", "merge_run", "open_pull_requ
 
 async def merge_run(home: Home, run_id: str, into: str | None = None) -> PublishedBranch:
     """Merge the run's branch into a branch of the user: the one the run started from, unless `into` names another."""
+    if is_cluster_run((await view_run(home, run_id)).state):
+        raise BadInput(
+            f"run {run_id} works on clones of its remote, not in your checkout; push its branch with "
+            f"`holdfast push {run_id}`, then git fetch, and git merge it where you want"
+        )
     async with open_workspace(home, run_id, "merge") as workspace:
         await finish_rewind(workspace)
         repository, branch = workspace.repository, workspace.place().branch
@@ -34,8 +42,14 @@ async def merge_run(home: Home, run_id: str, into: str | None = None) -> Publish
         if await repository.is_ancestor(commit, at):
             return PublishedBranch(branch, target, at, already=True, uncommitted=await count_uncommitted(workspace))
         merge_commit = await merge_into_branch(workspace, target, commit)
+        checkout = await checkout_of(repository, target)
         return PublishedBranch(
-            branch, target, merge_commit, already=False, uncommitted=await count_uncommitted(workspace)
+            branch,
+            target,
+            merge_commit,
+            already=False,
+            uncommitted=await count_uncommitted(workspace),
+            hook_not_run=await hook_in_checkout(repository, checkout) if checkout is not None else None,
         )
 
 

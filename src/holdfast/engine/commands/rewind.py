@@ -5,21 +5,26 @@ kept as snapshots and salvage, so a rewind can be undone. Commits that were push
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from holdfast.core.events.rewind import RewindAxis, RunRewound
-from holdfast.core.state import BranchStatus, RunState, Task
-from holdfast.core.work.names import worktree_names
+from holdfast.core.state import BranchStatus, Rewind, RunState
+from holdfast.core.task_state import Task
+from holdfast.core.work.names import short_point_name, worktree_names
 from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
 from holdfast.engine.queries.diff import ChangedFile, compare_commits
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.points import Abandoned, Point, abandoned_by, find_point, last_rewind
+from holdfast.engine.queries.points import Abandoned, PointSearch
+from holdfast.engine.session.projections import write_projections
 from holdfast.engine.workspace.confinement import confine
+from holdfast.engine.workspace.repository import open_repository
 from holdfast.engine.workspace.rewind import branch_targets, finish_rewind
-from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
+from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import capture
 from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree
@@ -31,16 +36,20 @@ from holdfast.store.fold import fold_prefix
 _FAILPOINT = failpoint_pair("run.rewind")
 
 
-class RewindRequest(NamedTuple):
-    """Where to go back to: a point by name, or the rewind before (`undo`)."""
+class RewindRequest(msgspec.Struct, frozen=True):
+    """Where to go back to: a point by name, or the rewind before (`undo`).
+
+    `expect` is the end of the log that a person saw when they chose it: a run that went on since is not rewound.
+    """
 
     to: str = "-1"
     task: str | None = None
     only: RewindAxis = RewindAxis.BOTH
     undo: bool = False
+    expect: Position | None = None
 
 
-class WorktreeChange(NamedTuple):
+class WorktreeChange(msgspec.Struct, frozen=True):
     """What a rewind changes in a worktree; `exists` is False when the rewind deletes it, with its branch."""
 
     task: str | None
@@ -49,51 +58,79 @@ class WorktreeChange(NamedTuple):
     files: tuple[ChangedFile, ...]
 
 
-class RewindPlan(NamedTuple):
-    """What a rewind would do."""
+class RewindPlan(msgspec.Struct, frozen=True):
+    """What a rewind would do. With `running`, the run is at work and is stopped first."""
 
     run_id: str
     position: Position
     point: str
     only: RewindAxis
-    worktrees: tuple[WorktreeChange, ...]
     abandoned: Abandoned
+    worktrees: tuple[WorktreeChange, ...] = ()
     undoes: int | None = None
     task: str | None = None
+    running: bool = False
 
 
-class RewindResult(NamedTuple):
+class RewindResult(msgspec.Struct, frozen=True):
+    """What a rewind did. `salvaged` are refs of what worktrees and branches were."""
+
+    run_id: str
     point: str
     position: Position
-    salvaged: tuple[str, ...]
+    salvaged: tuple[str, ...] = ()
+
+
+class PreparedRewind(NamedTuple):
+    """A plan, and what carrying it out needs again: the state at the point. Another rewind makes it invalid."""
+
+    plan: RewindPlan
+    then: RunState
+    rewinds: Sequence[Rewind]
 
 
 async def plan_rewind(home: Home, run_id: str, request: RewindRequest) -> RewindPlan:
     """Return what a rewind would do. Changes nothing."""
+    return (await prepare_rewind(home, run_id, request)).plan
+
+
+async def prepare_rewind(home: Home, run_id: str, request: RewindRequest) -> PreparedRewind:
+    """Plan a rewind and keep what `rewind_run` would have to read again. Changes nothing."""
     view = await view_run(home, run_id)
     log, state = home.store.log(run_id), view.state
-    plan = await _plan(log, run_id, state, request)
+    plan = await _plan(log, run_id, view.folder, state, request)
     then = await fold_prefix(log, plan.position, state.rewinds)
     _check(plan, then, state)
-    if request.only == RewindAxis.CONVERSATION:
-        return plan
-    repository = repository_of(state.run, run_id)
-    confine(repository, run_id, view.folder, lambda: state, run_config_for(home, state))
-    return plan._replace(worktrees=await _worktree_changes(repository, run_id, view.folder, then, state))
+    if request.only != RewindAxis.CONVERSATION:
+        repository = await open_repository(home, state.run, run_id)
+        confine(repository, run_id, view.folder, lambda: state, run_config_for(home, state))
+        worktrees = await _worktree_changes(repository, run_id, view.folder, then, state)
+        plan = msgspec.structs.replace(plan, worktrees=worktrees)
+    return PreparedRewind(msgspec.structs.replace(plan, running=view.holder is not None), then, state.rewinds)
 
 
-async def rewind_run(home: Home, run_id: str, request: RewindRequest) -> RewindResult:
-    """Rewind a run. A run at work is stopped first. After a crash, the next start finishes what this began."""
+async def rewind_run(
+    home: Home, run_id: str, request: RewindRequest, prepared: PreparedRewind | None = None
+) -> RewindResult:
+    """Rewind a run. A run at work is stopped first. After a crash, the next start finishes what this began.
+
+    `prepared` saves reading the log again.
+    """
+    expect = request.expect
     if (await view_run(home, run_id)).holder is not None:
         await stop_run(home, run_id)
-    async with open_workspace(home, run_id, "rewind") as workspace:
+        expect = None  # it recorded its end
+    async with open_workspace(home, run_id, "rewind", expect=expect) as workspace:
         await finish_rewind(workspace)
         run, log = workspace.effects.run, home.store.log(run_id)
         if run.state.effects:
             kinds = ", ".join(sorted({effect.kind for effect in run.state.effects.values()}))
             raise Denied(f"the outcome of an effect is unknown ({kinds}); resume the run first, which settles it")
-        plan = await _plan(log, run_id, run.state, request)
-        then = await run.state_at(plan.position)
+        if prepared is not None and not request.undo and prepared.rewinds == run.state.rewinds:
+            plan, then = prepared.plan, prepared.then
+        else:
+            plan = await _plan(log, run_id, home.folder(run_id), run.state, request)
+            then = await run.state_at(plan.position)
         _check(plan, then, run.state)
         await branch_targets(workspace.repository, run_id, then)  # raises before anything changes
         await _keep_worktrees(workspace)
@@ -108,19 +145,22 @@ async def rewind_run(home: Home, run_id: str, request: RewindRequest) -> RewindR
         _FAILPOINT.before()
         await run.rewind(event, then)
         _FAILPOINT.after()
-        return RewindResult(plan.point, plan.position, tuple(await finish_rewind(workspace)))
+        salvaged = await finish_rewind(workspace, then)
+        write_projections(home.folder(run_id), run.state)
+        return RewindResult(run_id, plan.point, plan.position, tuple(salvaged))
 
 
-async def _plan(log: Log, run_id: str, state: RunState, request: RewindRequest) -> RewindPlan:
+async def _plan(log: Log, run_id: str, folder: str, state: RunState, request: RewindRequest) -> RewindPlan:
     _check_run(run_id, state, request)
+    search = PointSearch(log, state, folder)
     if request.undo:
-        last = await last_rewind(log, state)
-        only, named = RewindAxis(last.only), f"before the rewind to {last.point or last.position}"
-        abandoned = await abandoned_by(log, state, last.at)
-        return RewindPlan(run_id, last.at, named, only, (), abandoned, last.at, last.task)
-    point: Point = await find_point(log, state, request.to, request.task)
-    abandoned = await abandoned_by(log, state, point.position)
-    return RewindPlan(run_id, point.position, point.name, request.only, (), abandoned, None, request.task)
+        last = await search.last_rewind()
+        named = f"before the rewind to {short_point_name(last.point) if last.point else last.position}"
+        abandoned = search.abandoned_after(last.at)
+        return RewindPlan(run_id, last.at, named, RewindAxis(last.only), abandoned, undoes=last.at, task=last.task)
+    point = await search.find(request.to, request.task)
+    abandoned = search.abandoned_after(point.position)
+    return RewindPlan(run_id, point.position, point.name, request.only, abandoned, task=request.task)
 
 
 def _check_run(run_id: str, state: RunState, request: RewindRequest) -> None:

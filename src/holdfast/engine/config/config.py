@@ -4,8 +4,9 @@ Tables are merged key by key; any other value of a later layer replaces the earl
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,28 +61,6 @@ class ConfigFiles(NamedTuple):
     trusted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    """`origins` and `values` have an entry for each setting, by its dotted name."""
-
-    settings: Settings
-    origins: Mapping[str, Origin]
-    values: Mapping[str, SettingValue]
-    ignored: tuple[IgnoredSetting, ...]
-    files: ConfigFiles
-
-    @property
-    def warnings(self) -> list[str]:
-        """Return one line for each thing a user should know before a run starts."""
-        if not self.ignored:
-            return []
-        first, rest = [setting.key for setting in self.ignored[:_MAX_KEYS_SHOWN]], len(self.ignored[_MAX_KEYS_SHOWN:])
-        keys = ", ".join(first) + (f" and {rest} more" if rest else "")
-        return [
-            f"{self.files.project}: ignored until you trust this file: {keys}; read it, then: holdfast config trust"
-        ]
-
-
 class _Layer(NamedTuple):
     name: str
     table: dict[str, Any]
@@ -103,6 +82,39 @@ class _Layer(NamedTuple):
             return Origin(self.name)
         parts = (path[:length] for length in range(len(path), 0, -1))
         return Origin(self.name, self.file, next((self.lines[part] for part in parts if part in self.lines), 1))
+
+
+@dataclass(frozen=True)
+class Config:
+    """`origins` and `values` have an entry for each setting, by its dotted name. They are made when they are read."""
+
+    settings: Settings
+    layers: tuple[_Layer, ...]
+    ignored: tuple[IgnoredSetting, ...]
+    files: ConfigFiles
+
+    @cached_property
+    def origins(self) -> Mapping[str, Origin]:
+        return {format_toml_path(path): _origin(self.layers, path) for path in self._leaves}
+
+    @cached_property
+    def values(self) -> Mapping[str, SettingValue]:
+        return {format_toml_path(path): _setting_value(path, found) for path, found in self._leaves.items()}
+
+    @cached_property
+    def _leaves(self) -> Mapping[KeyPath, Any]:
+        return dict(_leaves(msgspec.to_builtins(self.settings)))
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return one line for each thing a user should know before a run starts."""
+        if not self.ignored:
+            return []
+        first, rest = [setting.key for setting in self.ignored[:_MAX_KEYS_SHOWN]], len(self.ignored[_MAX_KEYS_SHOWN:])
+        keys = ", ".join(first) + (f" and {rest} more" if rest else "")
+        return [
+            f"{self.files.project}: ignored until you trust this file: {keys}; read it, then: holdfast config trust"
+        ]
 
 
 def load_config(
@@ -127,17 +139,14 @@ def load_config(
                 for path, found in _all_leaves(guarded)
             )
             layer = layer._replace(table=free)
+        elif "store" in layer.table:  # where all runs are is no matter of one repository, trusted or not
+            store = IgnoredSetting("store", _setting_value(("store",), layer.table["store"]), layer.origin(("store",)))
+            ignored = (*ignored, store)
+            layer = layer._replace(table={key: value for key, value in layer.table.items() if key != "store"})
         layers.append(layer)
     layers.append(_layer_from_flags(flags or {}))
     settings = _merge_layers(layers)
-    leaves = dict(_leaves(msgspec.to_builtins(settings)))
-    return Config(
-        settings=settings,
-        origins={format_toml_path(path): _origin(layers, path) for path in leaves},
-        values={format_toml_path(path): _setting_value(path, found) for path, found in leaves.items()},
-        ignored=ignored,
-        files=ConfigFiles(user, project, trusted),
-    )
+    return Config(settings, tuple(layers), ignored, ConfigFiles(user, project, trusted))
 
 
 def find_config_files(folder: str, home: Home | None = None) -> ConfigFiles:
@@ -230,6 +239,7 @@ def _merge_layers(layers: list[_Layer]) -> Settings:
     try:
         settings = msgspec.convert(validate_value(table, Settings, require_all=True), Settings)
         _check_agent_commands(settings)
+        _check_notify_targets(settings)
     except InvalidValue as error:
         raise BadInput(str(_mistake_from(_origin(layers, error.path), error))) from None
     return settings
@@ -239,6 +249,12 @@ def _check_agent_commands(settings: Settings) -> None:
     for name, entry in settings.agents.items():
         if entry.command is None and name not in BUILT_IN:
             raise InvalidValue(("agents", name), "the key 'command' is missing; we know no agent by this name")
+
+
+def _check_notify_targets(settings: Settings) -> None:
+    for name, target in settings.notify.items():
+        if sum((target.desktop, target.webhook is not None, target.command is not None)) != 1:
+            raise InvalidValue(("notify", name), "set one of `desktop = true`, `webhook` and `command`")
 
 
 def _mistake_from(origin: Origin, error: InvalidValue) -> Mistake:
@@ -255,7 +271,7 @@ def _merge_tables(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any
     return both
 
 
-def _origin(layers: list[_Layer], path: KeyPath) -> Origin:
+def _origin(layers: Sequence[_Layer], path: KeyPath) -> Origin:
     """Of the last layer that says something there."""
     return next((layer.origin(path) for layer in reversed(layers) if layer.has(path)), Origin("built-in"))
 

@@ -7,18 +7,18 @@ from msgspec import structs
 
 from holdfast.agents.environment import without_secrets
 from holdfast.agents.launch import ANY_ROLE, LOCAL, Runtime, choose_runtime
+from holdfast.agents.prices import TokenPrice
 from holdfast.agents.readiness import start_problem
 from holdfast.agents.registry import AgentDefinition, environment_for, find_agent
 from holdfast.core.config.settings import Approvals, Settings
 from holdfast.core.conversation.permission import PermissionConfig
 from holdfast.core.conversation.states import AfterInterruption
-from holdfast.core.decide.attribution import EVALUATOR, WORKER
+from holdfast.core.provider_limit import BackOff, LimitPolicy
+from holdfast.core.work.agent_choice import EVALUATOR, WORKER, AgentChoice, RoleAgents, base_role
 from holdfast.core.work.workflow import Bounds, Workflow
 from holdfast.engine.config.agents import runtime_of
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import find_workflow
-
-RESEARCHER = "researcher"
 
 
 class RoleRuntime(NamedTuple):
@@ -50,9 +50,32 @@ class RunConfig(NamedTuple):
             wall_clock=caps.wall_clock,
             tokens=caps.tokens,
             dollars=caps.dollars,
+            task_tokens=self.settings.budgets.task_tokens,
+            task_dollars=self.settings.budgets.task_dollars,
             idle=self.settings.chat.idle,
             auto_approve=self.settings.approvals is Approvals.GIVEN,
         )
+
+    @property
+    def choice(self) -> AgentChoice:
+        """Which agent plays which role."""
+        roles = {name: RoleAgents(role.agent, role.fallback) for name, role in self.settings.roles.items()}
+        return AgentChoice(self.settings.agent, roles, self.settings.quota.go_back)
+
+    @property
+    def limits(self) -> LimitPolicy:
+        quota, outage = self.settings.quota, self.settings.outage
+        return LimitPolicy(
+            BackOff(quota.back_off, quota.longest_back_off),
+            BackOff(outage.back_off, outage.longest_back_off),
+            quota.wait,
+            outage.wait,
+        )
+
+    @property
+    def prices(self) -> dict[str, TokenPrice]:
+        """The user's own prices, by model or pattern."""
+        return {name: TokenPrice(price.input, price.output) for name, price in self.settings.prices.items()}
 
     @property
     def consent(self) -> PermissionConfig:
@@ -65,7 +88,7 @@ class RunConfig(NamedTuple):
         own = {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
         if self.settings.model is not None:
             own[ANY_ROLE] = self.settings.model
-        return {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own} | own
+        return {role: own[base_role(role)] for role in self._workflow_roles if base_role(role) in own} | own
 
     def model_for(self, role: str) -> str | None:
         return self.models.get(role, self.settings.model)
@@ -75,7 +98,7 @@ class RunConfig(NamedTuple):
         """The runtimes by role; the empty role is for roles and agents without a setting."""
         roles = self.settings.roles.items()
         own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
-        played = {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own}
+        played = {role: own[base_role(role)] for role in self._workflow_roles if base_role(role) in own}
         return {ANY_ROLE: runtime_of(self.settings.runtime), **played, **own}
 
     def runtime_for_task(self, task_agent: str | None = None) -> RoleRuntime:
@@ -100,15 +123,25 @@ class RunConfig(NamedTuple):
         """Return the roles in the phases of the workflow."""
         return [role for phase in self.workflow.phases for role in phase.all_roles]
 
-    def check_agents(self, task_agents: Iterable[str | None] = (), *, must_be_installed: bool = True) -> None:
-        """Raise `BadInput` when an agent is unknown, or cannot start here. `task_agents` are those that tasks name."""
+    def check_agents(
+        self, task_agents: Iterable[str | None] = (), *, must_be_installed: bool = True, reads_playbooks: bool = True
+    ) -> None:
+        """Raise `BadInput` when an agent is unknown, or cannot start here. `task_agents` are those that tasks name.
+
+        Reading playbooks is as slow as starting their agent, which reads its own again and says what is wrong.
+        """
+        checked = set[tuple[str, str | None, str]]()
         by_role = (*self.agents_by_role(task_agents), (EVALUATOR, self.agent_for(EVALUATOR)))
         for role, name in dict.fromkeys(by_role):
             entry = find_agent(name, self.agents)
             if not must_be_installed or self._uses_container_or_tmux:
                 continue
-            runtime = choose_runtime(self.runtimes, role, entry.runtime)
-            problem = start_problem(structs.replace(entry, runtime=runtime), self.model_for(role))
+            runtime, model = choose_runtime(self.runtimes, role, entry.runtime), self.model_for(role)
+            if (name, model, runtime.kind) in checked:
+                continue
+            checked.add((name, model, runtime.kind))
+            entry = structs.replace(entry, runtime=runtime)
+            problem = start_problem(entry, model, reads_playbook=reads_playbooks)
             if problem is not None:
                 raise BadInput(problem)
 
@@ -121,7 +154,11 @@ class RunConfig(NamedTuple):
             for role in phase.all_roles
         ]
         named = [(WORKER, name) for name in task_agents if name is not None]
-        return [(WORKER, self.agent_for(WORKER)), *judge, *phases, *named]
+        played = [(WORKER, self.agent_for(WORKER)), *judge, *phases, *named]
+        return [*played, *self._fallbacks(dict.fromkeys(role for role, _ in played))]
+
+    def _fallbacks(self, roles: Iterable[str]) -> list[tuple[str, str]]:
+        return [(role, agent) for role in roles for agent in self.choice.for_phase(role)[1:]]
 
     @property
     def _uses_container_or_tmux(self) -> bool:
@@ -130,14 +167,11 @@ class RunConfig(NamedTuple):
 
     def agent_for(self, role: str, task_agent: str | None = None) -> str:
         """Return the agent for a role: the one that the task names, the role's, or the run's."""
-        chosen = self.settings.roles.get(role)
-        return task_agent or (chosen.agent if chosen is not None else None) or self.settings.agent
+        return self.choice.for_task(role, task_agent)[0]
 
     def agent_for_phase(self, role: str, workflow_agent: str | None = None) -> str:
         """Return the agent for a role in a phase: the config's for it or for its kind, the workflow's, or the run's."""
-        roles = (self.settings.roles.get(name) for name in (role, _base_role(role)))
-        own = next((setting.agent for setting in roles if setting is not None and setting.agent is not None), None)
-        return own or workflow_agent or self.settings.agent
+        return self.choice.for_phase(role, workflow_agent)[0]
 
 
 def new_run_config(settings: Settings, agents: Mapping[str, AgentDefinition]) -> RunConfig:
@@ -150,7 +184,3 @@ def runtime_kinds(settings: Settings) -> set[str]:
     chosen = [role.runtime for role in settings.roles.values()]
     chosen += [agent.runtime for agent in settings.agents.values()]
     return {runtime.kind for runtime in (settings.runtime, *chosen) if runtime is not None}
-
-
-def _base_role(role: str) -> str:
-    return role.partition(":")[0]

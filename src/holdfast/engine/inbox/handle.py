@@ -33,22 +33,31 @@ from holdfast.core.messages.schema import (
     decode_body,
 )
 from holdfast.core.messages.signals import (
+    INTERVIEWER_ROLE,
     ReportBlocker,
     ReportProgress,
     RequestResearch,
     Signal,
     SubmitCase,
     SubmitDone,
+    SubmitTasks,
     SubmitVerdict,
     read_signal,
 )
 from holdfast.core.phase_state import Approval
-from holdfast.core.state import OpenMessage, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import OpenMessage, RunState
 from holdfast.core.summary.gates import change_target
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Workflow
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.inbox import handle_phase as phase_receiving
-from holdfast.engine.inbox.handle_chat import ChatCallbacks, ChatMessages, undeliverable_in_chat
+from holdfast.engine.inbox.handle_chat import (
+    ChatCallbacks,
+    ChatMessages,
+    as_proposed,
+    proposed_plan,
+    undeliverable_in_chat,
+)
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
 
@@ -134,6 +143,8 @@ class InboxHandler:
                 known = self._run.state.conversations.get(body.conversation or "")
                 # the role on record, not the one the report claims
                 role = body.role if known is None else known.role or "agent"
+                if self._workflow.interview:
+                    role = INTERVIEWER_ROLE
                 signal = read_signal(role, body.tool, body.arguments)
                 return _report_events(self._run.state, self._workflow, body.conversation, signal)
 
@@ -192,6 +203,8 @@ def _report_events(state: RunState, workflow: Workflow, conversation_id: str | N
     task = state.tasks.get(name or "")
     if name is None or task is None:
         return [WarningLogged(message=f"{signal.tool} came from a conversation without a task")]
+    if isinstance(signal, SubmitTasks):
+        return [proposed_plan(state, signal.overview, [as_proposed(task) for task in signal.tasks], signal.seeds)]
     if isinstance(signal, ReportProgress):
         return [ProgressReported(task_id=name, text=signal.text)]
     if task.status is not TaskStatus.IN_PROGRESS:

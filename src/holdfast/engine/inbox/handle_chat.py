@@ -4,9 +4,11 @@ Accepting work, starting an agent, and the text of a new conversation stay in th
 them, in the order in which they arrived.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
+
+import msgspec
 
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.attribution import WORKER
@@ -15,7 +17,14 @@ from holdfast.core.events import Event
 from holdfast.core.events.chat import MessageDeleted, MessageEdited, OptionChosen, RuleRevoked
 from holdfast.core.events.conversation import ConversationOpened
 from holdfast.core.events.inbox import InboxHandled
-from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.events.plan import (
+    Dependency,
+    PlanCreated,
+    PlannedTask,
+    PlannedWave,
+    PlanProposed,
+    ProposedTask,
+)
 from holdfast.core.messages.schema import (
     EDITABLE_KINDS,
     AcceptRequest,
@@ -24,11 +33,14 @@ from holdfast.core.messages.schema import (
     ChatCommand,
     DeleteMessage,
     EditMessage,
+    EditPlan,
     ResumeConversation,
     RevokeRule,
     SetOption,
 )
-from holdfast.core.state import Conversation, OpenMessage, RunState, TaskStatus
+from holdfast.core.messages.signals import INTERVIEWER_ROLE, InterviewTask, SubmitTasks, read_signal
+from holdfast.core.state import Conversation, OpenMessage, RunState
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.tasks import TaskSpec, input_keys
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
@@ -63,12 +75,21 @@ class ChatMessages:
                 if body.rule not in state.rules:
                     raise BadInput(f"there is no rule {body.rule!r}")
                 await self._run.append(RuleRevoked(rule=body.rule, by=by), handled)
-            case _ if not state.is_chat:
-                raise BadInput(f"{message.kind} is for a chat")
-            case CancelTurn():
-                await self._cancel(body, by, handled)
             case EditMessage() | DeleteMessage():
                 await self._change_message(body, by, handled)
+            case _ if not state.is_chat:
+                raise BadInput(f"{message.kind} is for a chat")
+            case _:
+                await self._handle_in_chat(body, by, handled)
+
+    async def _handle_in_chat(self, body: ChatCommand, by: str, handled: InboxHandled) -> None:
+        state = self._run.state
+        match body:
+            case CancelTurn():
+                await self._cancel(body, by, handled)
+            case EditPlan():
+                plan = proposed_plan(state, body.overview, body.tasks, body.seeds, by)
+                await self._run.append(plan, handled)
             case AddConversation():
                 await self._add_conversation(body)
             case AcceptRequest():
@@ -151,6 +172,29 @@ def plan_with_task(state: RunState, body: AddConversation) -> PlanCreated:
         ],
         overview=state.plan.overview if state.plan is not None else "",
     )
+
+
+def as_proposed(task: InterviewTask) -> ProposedTask:
+    return msgspec.convert(msgspec.to_builtins(task), ProposedTask)
+
+
+def proposed_plan(
+    state: RunState, overview: str, tasks: Sequence[ProposedTask], seeds: Sequence[str], by: str | None = None
+) -> PlanProposed:
+    """The next revision of an interview's plan. `BadInput` while a run is being prepared from the one before."""
+    if not state.is_interview:
+        raise BadInput("only an interview has a plan to change")
+    if state.interview is not None and state.interview.is_accepted:
+        raise BadInput(f"the plan was accepted, and {state.interview.run_id} is being prepared from it")
+    check_interview_plan(overview, tasks, seeds)
+    revision = state.interview.revision + 1 if state.interview is not None else 1
+    return PlanProposed(revision=revision, overview=overview, tasks=[*tasks], seeds=[*seeds], by=by)
+
+
+def check_interview_plan(overview: str, tasks: Sequence[ProposedTask], seeds: Sequence[str]) -> None:
+    """Raise `BadInput` unless an agent could have submitted this plan."""
+    arguments = {"overview": overview, "tasks": msgspec.to_builtins(tasks), "seeds": [*seeds]}
+    read_signal(INTERVIEWER_ROLE, SubmitTasks.tool, arguments)
 
 
 def undeliverable_in_chat(state: RunState, message: OpenMessage) -> str | None:

@@ -2,13 +2,35 @@
 
 from collections.abc import Sequence
 
-from holdfast.core.state import Check, RunState, Task
+import msgspec
+
+from holdfast.core.messages.notices import plan_notice_key
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Check, Task
+from holdfast.engine.prompts.templates import user_folders
+from holdfast.workflows.prompt_templates import INTERVIEWER, fill_template, find_template
 from holdfast.workflows.task_prompts import failed_check_sections
 
 
 def first_message(task: Task) -> str:
     """The message that a chat began with."""
     return task.description or task.summary or ""
+
+
+def interview_prompt(state: RunState, task: Task) -> str:
+    """The first prompt of an interview."""
+    template = find_template(INTERVIEWER, None, user_folders(state, "prompts"))
+    return fill_template(template, {"goal": f"The goal:\n\n{first_message(task)}"})
+
+
+def plan_notice(state: RunState) -> dict[str, str]:
+    """What the interviewer cannot know: the user changed its plan."""
+    interview = state.interview
+    if interview is None or not interview.unheard:
+        return {}
+    plan = msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(interview.tasks))).decode()
+    changed = f"The user changed the plan. It is now:\n\n{interview.overview}\n\n```json\n{plan}\n```"
+    return {plan_notice_key(interview.revision): changed}
 
 
 def chat_prompt(state: RunState, task: Task, messages: Sequence[str], notices: Sequence[str]) -> str:

@@ -7,8 +7,9 @@ from holdfast.core.decide.phases import sending_phase
 from holdfast.core.events.work import MemoryLoaded
 from holdfast.core.phase_state import Document, Review
 from holdfast.core.state import RunState
+from holdfast.core.work.agent_choice import RESEARCHER
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
-from holdfast.engine.config.run_config import RESEARCHER, RunConfig
+from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.prompts.memory import PLANNED, PREFERENCES, MemoryText, encode_channels, load_memory
 from holdfast.engine.prompts.task import cut_diff
 from holdfast.engine.prompts.templates import user_folders

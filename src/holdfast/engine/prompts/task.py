@@ -10,8 +10,9 @@ from holdfast.core.end_reason import EndReason
 from holdfast.core.events.work import WORKTREE_LOST, MemoryLoaded
 from holdfast.core.messages.notices import change_key
 from holdfast.core.messages.signals import SubmitCase
-from holdfast.core.state import RunState, Task
+from holdfast.core.state import RunState
 from holdfast.core.task_index import task_index
+from holdfast.core.task_state import Task
 from holdfast.core.work.tasks import TaskSpec
 from holdfast.core.work.workflow import PLAN_SIGNAL, PhaseKind
 from holdfast.engine.config.run_config import RunConfig

@@ -9,14 +9,17 @@ from holdfast.core.end_reason import EndReason
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse_lines
 from holdfast.core.run_status import RunStatus
-from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.state import RunState
+from holdfast.core.summary.limits import resumes_at
 from holdfast.core.summary.needs import needs_of
 from holdfast.core.summary.spending import unpriced_count
+from holdfast.core.task_state import TaskStatus
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Batch
 from holdfast.store.fold import fold_log
 from holdfast.store.index import UNKNOWN_STAMP, CatalogRow, IndexedMessage, LogStamp, Summary
+from holdfast.store.live_log import LiveLog
 
 if TYPE_CHECKING:
     from holdfast.store.index import Catalog
@@ -28,16 +31,17 @@ _MAX_NEED_CHARS = 400  # of a run's most urgent need
 _BATCH_MESSAGES = 1_000  # messages held in memory at once
 
 _UNREADABLE_SUMMARY = Summary(
-    None, None, None, None, RunStatus.UNREADABLE, None, None, 0, 0, 0, 0, 0, None, 0, 0, None, None
+    None, None, None, None, RunStatus.UNREADABLE, None, None, 0, 0, 0, 0, 0, None, None, 0, 0, *6 * (None,)
 )
 
 _MESSAGE_TYPE_BYTES = f'"{MessageRecorded.type}"'.encode()
 
 
-async def update_catalog(home: Home, catalog: Catalog) -> list[tuple[str, Summary]]:
-    """Index the runs whose logs have changed; return the summaries of all runs."""
-    current, stale = catalog.listing()
-    return current + [(row.id, row.summary) for row in await index_runs(home, catalog, stale)]
+async def update_catalog(home: Home, catalog: Catalog, repo: str | None = None) -> list[tuple[str, Summary]]:
+    """Index the runs whose logs have changed; return the summaries of all runs, or of those of one repository."""
+    current, stale = catalog.listing() if repo is None else catalog.listing_of(repo)
+    indexed = await index_runs(home, catalog, stale)
+    return current + [(row.id, row.summary) for row in indexed if repo in (None, row.summary.repo)]
 
 
 async def index_runs(home: Home, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
@@ -59,9 +63,11 @@ async def _index_run(home: Home, catalog: Catalog, run_id: str, old: CatalogRow 
     folded = await fold_log(log, await home.store.snapshot(run_id))
     grown = old is not None and old.stamp.inode == stamp.inode and old.messages_until <= stamp.size
     start, anew = (old.messages_until, False) if old is not None and grown else (START, old is not None)
-    summary = summarize(folded.fold.state)
+    summary, rewinds = summarize(folded.fold.state), folded.fold.state.rewinds
+    if any(rewind.at >= start for rewind in rewinds):  # messages that are indexed are abandoned now, or live again
+        start, anew = START, old is not None
     messages: list[IndexedMessage] = []
-    async for batch in log.read(start):
+    async for batch in LiveLog(log, rewinds).read(start):
         messages += _messages_in(batch)
         start = batch.end
         if len(messages) >= _BATCH_MESSAGES:
@@ -78,6 +84,7 @@ async def _index_run(home: Home, catalog: Catalog, run_id: str, old: CatalogRow 
 def summarize(state: RunState) -> Summary:
     session = next(reversed(state.sessions.values()), None)
     needs = needs_of(state)
+    adopted = state.run.adopted if state.run else None
     return Summary(
         slug=state.feature,
         goal=state.run.goal if state.run else None,
@@ -92,10 +99,15 @@ def summarize(state: RunState) -> Summary:
         tasks=len(state.tasks),
         tokens=state.budget.input_tokens + state.budget.output_tokens,
         dollars=state.budget.dollars,
+        estimate=state.budget.estimate,
         unpriced=unpriced_count(state),
         needs=len(needs),
         want=needs[0].want if needs else None,
         need=needs[0].text[:_MAX_NEED_CHARS] if needs else None,
+        adopted=adopted.tool if adopted else None,
+        adopted_path=adopted.path if adopted else None,
+        adopted_session=adopted.session if adopted else None,
+        resumes_at=resumes_at(state),
     )
 
 

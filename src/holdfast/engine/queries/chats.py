@@ -1,13 +1,14 @@
 """What a client of a chat needs before it follows it: which chat, from where in its log, and the files to name."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 
 from holdfast.core.decide.chat import main_task
 from holdfast.core.events.conversation import TurnStarted
 from holdfast.core.log.codec import Line
 from holdfast.core.run_status import RunStatus
-from holdfast.core.state import RunState
+from holdfast.core.state import Rewind, RunState
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import parse_batch
@@ -16,6 +17,7 @@ from holdfast.git.repository import find_repository, worktree_top
 from holdfast.git.worktrees.files import list_files
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Position
+from holdfast.store.live_log import LiveLog
 
 _CHAT = "chat"
 _OVER = (RunStatus.DONE, RunStatus.ARCHIVED, RunStatus.UNREADABLE, RunStatus.EMPTY)
@@ -31,10 +33,12 @@ async def open_chats(home: Home, folder: str) -> list[ListedRun]:
     ]
 
 
-async def start_of_turns(home: Home, run_id: str, turns: int, *, before: Position | None = None) -> Position:
+async def start_of_turns(
+    home: Home, run_id: str, turns: int, *, before: Position | None = None, rewinds: Sequence[Rewind] = ()
+) -> Position:
     """The position where the last `turns` turns before a position begin; the start of the log if there are fewer."""
     left = turns
-    async for batch in home.store.log(run_id).read_backwards():
+    async for batch in LiveLog(home.store.log(run_id), rewinds).read_backwards():
         for line in reversed(parse_batch(batch)):
             if not isinstance(line.line, Line) or line.line.type != TurnStarted.type:
                 continue

@@ -35,6 +35,7 @@ class ConversationStatus(NamedTuple):
     last_stop: str | None
     queued: int
     options: dict[str, str]
+    commands: dict[str, str]  # the agent's own, without the slash
 
 
 async def conversation_status(home: Home, run_id: str, conversation_id: str) -> ConversationStatus:
@@ -79,6 +80,7 @@ def _status(
         last_stop=conversation.last,
         queued=_queued(state, conversation_id, conversation),
         options=dict(conversation.options),
+        commands=dict(conversation.commands),
     )
 
 
@@ -94,6 +96,8 @@ def _queued(state: RunState, conversation_id: str, conversation: Conversation) -
 
 
 def _can_continue(state: RunState) -> bool:
-    """Whether the run's repository is where it was. A worktree that is gone is created again."""
+    """Whether the run's repository can be reached. A worktree that is gone is created again."""
     info = state.run
-    return info is not None and not info.archived and info.repo is not None and os.path.isdir(info.repo)
+    if info is None or info.archived or info.repo is None:
+        return False
+    return info.remote is not None or os.path.isdir(info.repo)

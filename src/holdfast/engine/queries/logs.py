@@ -18,7 +18,7 @@ from holdfast.core.decide.analysis import (
 )
 from holdfast.core.log.codec import Line, Malformed, parse
 from holdfast.core.state import RunState
-from holdfast.engine.home import LOG, Home
+from holdfast.engine.home import LOG, Home, log_file
 from holdfast.engine.queries.catalog import condition_of
 from holdfast.engine.queries.runs import status_of
 from holdfast.leaf.errors import BadInput
@@ -113,7 +113,15 @@ async def end_of_log(home: Home, run_id: str) -> Position:
 
 async def analyze_log(path: str) -> Analysis:
     """Run phases 1 to 3 of the Resume Protocol on one log: which session, what it left open, how to continue."""
-    log = open_foreign_log(path)
+    return await _analyze(open_foreign_log(path))
+
+
+async def analyze_run(home: Home, run_id: str) -> Analysis:
+    """The same for the log of a run, wherever it is kept."""
+    return await _analyze(home.store.log(run_id))
+
+
+async def _analyze(log: Log) -> Analysis:
     state = await _fold_whole_log(log)
     target = session_to_resume(state)
     interrupted = tuple(interrupted_sessions(state))
@@ -142,7 +150,7 @@ def logs_under(path: str) -> list[str]:
         return [require_readable(path)]
     if not os.access(path, os.R_OK | os.X_OK):
         raise BadInput(f"{path} is not readable for this user")
-    own = os.path.join(path, LOG)
+    own = log_file(path)
     if os.path.isfile(own):
         return [own]
     for folder in (os.path.join(path, ".claude", "progress"), path):

@@ -18,7 +18,8 @@ from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.log.codec import Line, data_of
-from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.state import RunState
+from holdfast.core.task_state import TaskStatus
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import ALL_EVENTS, RunView, read_log, view_run
 

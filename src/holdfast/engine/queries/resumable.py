@@ -34,25 +34,32 @@ async def find_resumable_runs(home: Home, folder: str) -> ResumableRuns:
     return ResumableRuns(here, [run for run in runs if run not in here])
 
 
-async def runs_here(home: Home, folder: str) -> list[ListedRun]:
-    """Return all runs of this repository, the most recently created first."""
+async def runs_here(home: Home, folder: str) -> list[ListedRun] | None:
+    """Return all runs of this repository, the most recently created first; None outside of a repository."""
     repo = await _repository_dir(folder)
-    runs = [run for run in await list_runs(home) if repo is not None and run.summary.repo == repo]
+    if repo is None:
+        return None
+    runs = await list_runs(home, repo)
     return sorted(runs, key=lambda run: run.summary.created or "", reverse=True)
 
 
 async def started_runs(home: Home, folder: str) -> list[ListedRun]:
     """Return the runs on this repository that were started and can be resumed."""
-    return [run for run in (await find_resumable_runs(home, folder)).here if run.status != EndReason.PLANNED]
+    return [run for run in await _resumable_runs_here(home, folder) if run.status != EndReason.PLANNED]
 
 
 async def planned_runs(home: Home, folder: str) -> list[ListedRun]:
     """Return the runs on this repository that were planned and not started."""
-    return [run for run in (await find_resumable_runs(home, folder)).here if run.status == EndReason.PLANNED]
+    return [run for run in await _resumable_runs_here(home, folder) if run.status == EndReason.PLANNED]
 
 
-async def _resumable_runs(home: Home) -> AsyncIterator[ListedRun]:
-    for run in await list_runs(home):
+async def _resumable_runs_here(home: Home, folder: str) -> list[ListedRun]:
+    repo = await _repository_dir(folder)
+    return [run async for run in _resumable_runs(home, repo)] if repo is not None else []
+
+
+async def _resumable_runs(home: Home, repository: str | None = None) -> AsyncIterator[ListedRun]:
+    for run in await list_runs(home, repository):
         repo = run.summary.repo
         if run.status in _NOT_RESUMABLE or repo is None or not os.path.isdir(repo):
             continue

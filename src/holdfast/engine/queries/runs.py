@@ -34,11 +34,11 @@ def current_runs(home: Home) -> list[ListedRun] | None:
     return None if stale else _newest_first(home, current)
 
 
-async def list_runs(home: Home) -> list[ListedRun]:
-    """Return all runs, the most recently active first."""
+async def list_runs(home: Home, repo: str | None = None) -> list[ListedRun]:
+    """Return all runs, or those of one repository, the most recently active first."""
 
     async def update(catalog: Catalog) -> list[ListedRun]:
-        return _newest_first(home, await _update_catalog(home, catalog))
+        return _newest_first(home, await _update_catalog(home, catalog, repo))
 
     return await home.index.update(update)
 
@@ -53,21 +53,19 @@ async def search_messages(home: Home, query: str) -> list[SearchHit]:
     return await home.index.update(search)
 
 
-async def _update_catalog(home: Home, catalog: Catalog) -> list[tuple[str, Summary]]:
+async def _update_catalog(home: Home, catalog: Catalog, repo: str | None = None) -> list[tuple[str, Summary]]:
     from holdfast.engine.queries.catalog import update_catalog  # noqa: PLC0415 - slower than all the rest of a listing
 
-    return await update_catalog(home, catalog)
+    return await update_catalog(home, catalog, repo)
 
 
 def _newest_first(home: Home, runs: Iterable[tuple[str, Summary]]) -> list[ListedRun]:
     ordered = sorted(runs, key=lambda run: (run[1].updated or "", run[0]), reverse=True)
+    owned = home.index.owned([run_id for run_id, summary in ordered if summary.condition == _OPEN])
     return [
-        ListedRun._make((run_id, _run_status(home, run_id, summary.condition), summary)) for run_id, summary in ordered
+        ListedRun._make((run_id, status_of(summary.condition, lambda: run_id in owned), summary))  # noqa: B023 - called here
+        for run_id, summary in ordered
     ]
-
-
-def _run_status(home: Home, run_id: str, condition: str) -> str:
-    return condition if condition != _OPEN else status_of(condition, lambda: home.is_owned(run_id))
 
 
 def status_of(condition: str, owned: Callable[[], bool]) -> str:

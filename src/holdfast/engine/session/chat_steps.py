@@ -21,14 +21,23 @@ from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.events.issue import WarningLogged
-from holdfast.core.messages.schema import AcceptRequest, MessageKind, message_text, try_decode_body
+from holdfast.core.messages.attachments import MAX_ATTACHMENTS, mentioned_names
+from holdfast.core.messages.schema import (
+    AcceptRequest,
+    MessageKind,
+    message_attachments,
+    message_text,
+    try_decode_body,
+)
 from holdfast.core.redaction.redaction import with_redaction_notice
-from holdfast.core.state import BEGUN_STATUSES, RunState, Task, TaskStatus
+from holdfast.core.state import Conversation, RunState
+from holdfast.core.task_state import BEGUN_STATUSES, Task, TaskStatus
 from holdfast.core.work.names import turn_snapshot
+from holdfast.engine.agents.content import PromptFiles
 from holdfast.engine.agents.conversations import AgentUnavailable, Conversations
 from holdfast.engine.agents.prompt import Composed, Delivery
 from holdfast.engine.config.run_config import RunConfig
-from holdfast.engine.prompts.chat import chat_prompt, first_message, reopened_prompt
+from holdfast.engine.prompts.chat import chat_prompt, first_message, interview_prompt, plan_notice, reopened_prompt
 from holdfast.engine.prompts.task import TaskPromptBuilder
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.worktrees.worktree import Worktree
@@ -112,7 +121,8 @@ class ChatSteps:
         new = {key: message_text(self._state.messages[key].body) for key in keys}
         if not new and not is_first:
             return None
-        notices = self._prompts.notices(task_id) if conversation_id == task.worker else {}
+        files = self._files(conversation, keys)
+        notices = self._prompts.notices(task_id) | plan_notice(self._state) if conversation_id == task.worker else {}
         if was_interrupted(conversation):
             added = chat_prompt(self._state, task, [], [])
             since = PendingUpdates({**({"": added} if added else {}), **new}, notices)
@@ -120,15 +130,26 @@ class ChatSteps:
                 conversation_id, AfterInterruption.CONTINUE, since
             )
             if composed is not None:
-                return Composed(composed.message, Delivery(tuple(new), tuple(notices)))
+                return Composed(composed.message, Delivery(tuple(new), tuple(notices)), files)
         messages = [*self._conversations.unheard_messages(conversation_id), *new.values()]
         if is_first:
-            messages.insert(0, first_message(task))
+            is_interview = self._config.workflow.interview
+            messages.insert(0, interview_prompt(self._state, task) if is_interview else first_message(task))
         text = chat_prompt(self._state, task, messages, list(notices.values()))
         if not is_first and conversation.turns == 0 and conversation.role == WORKER:
             text = reopened_prompt(task, text)
         message = MessageRecorded(conversation=conversation_id, speaker="user", text=with_redaction_notice(text))
-        return Composed(message, Delivery(tuple(new), tuple(notices)))
+        if is_first:
+            files = files._replace(mentioned=(*mentioned_names(first_message(task)), *files.mentioned))
+        return Composed(message, Delivery(tuple(new), tuple(notices)), files)
+
+    def _files(self, conversation: Conversation, keys: list[str]) -> PromptFiles:
+        """Return the files of these messages, and of those that the agent may not have received."""
+        bodies = [message.body for message in conversation.unheard.values()]
+        bodies += [self._state.messages[key].body for key in keys]
+        stored = {attachment.id: attachment for body in bodies for attachment in message_attachments(body)}
+        names = [name for body in bodies for name in mentioned_names(message_text(body))]
+        return PromptFiles(tuple(stored.values())[:MAX_ATTACHMENTS], tuple(names))
 
     def _keys(self, prompt: _Prompt) -> list[str]:
         """Return the keys: those for a new conversation now belong to this one."""

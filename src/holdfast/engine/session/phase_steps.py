@@ -36,10 +36,11 @@ from holdfast.core.messages.schema import message_text
 from holdfast.core.phase_state import PhaseProgress
 from holdfast.core.state import RunState
 from holdfast.core.summary.gates import ARTIFACTS, gate_of
+from holdfast.core.work.agent_choice import RESEARCHER
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec
 from holdfast.engine.agents.conversations import Conversations, TurnResult
 from holdfast.engine.checks.validators import CheckPlace, ValidatorOutcome, run_validators, validators_for
-from holdfast.engine.config.run_config import RESEARCHER, RunConfig
+from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.prompts.phase import PhasePromptBuilder, failed_reviews_for
 from holdfast.engine.session.artifacts import ArtifactStatus as Found
 from holdfast.engine.session.artifacts import describe_difference, find_differences, write_artifacts
@@ -174,10 +175,7 @@ class PhaseSteps:
         spec, progress = self._spec_and_progress(action)
         role, how = action.role or "agent", action.prompt_kind or PromptKind.BEGIN
         tree = await self._ensure_worktree()
-        agent = self._config.agent_for_phase(role, spec.agent)
-        conversation_id = await self._conversations.open_or_reuse(
-            progress.talks.get(role), agent, role=role, about=spec.name
-        )
+        conversation_id = await self._open(progress.talks.get(role), role, spec.name, spec.agent)
         messages = messages_for(self._state.messages, spec.name) if action.kind is ActionKind.PROMPT else []
         new = {key: message_text(self._state.messages[key].body) for key in messages}
         turn = (
@@ -196,6 +194,13 @@ class PhaseSteps:
         _, progress = self._spec_and_progress(action)
         if not progress.delivered and role not in progress.reviews:
             turn.raise_if_refused()
+
+    async def _open(self, known: str | None, role: str, about: str, workflow_agent: str | None = None) -> str:
+        choice = self._config.choice
+        agents = choice.for_phase(role, workflow_agent)
+        agent = self._conversations.pauses.pick(choice, agents, known)
+        has_fallback = len(agents) > 1
+        return await self._conversations.open_or_reuse(known, agent, role=role, about=about, continues=has_fallback)
 
     async def _continue_turn(
         self, conversation_id: str, worktree: Worktree, since: PendingUpdates = NO_UPDATES
@@ -298,8 +303,7 @@ class PhaseSteps:
     async def _research(self, action: Action) -> None:
         name, how = action.research or "", action.prompt_kind or PromptKind.BEGIN
         tree = await self._ensure_worktree()
-        agent, known = self._config.agent_for_phase(RESEARCHER), self._state.research[name].talk
-        conversation_id = await self._conversations.open_or_reuse(known, agent, role=RESEARCHER, about=name)
+        conversation_id = await self._open(self._state.research[name].talk, RESEARCHER, name)
         turn = await self._continue_turn(conversation_id, tree) if how is PromptKind.CONTINUE else None
         if turn is None:
             text, loaded = self._prompts.for_researcher(name, self._conversations.prompt_kind(conversation_id, how))

@@ -6,16 +6,18 @@ from msgspec import structs
 
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.redaction.redaction import Redactor
-from holdfast.core.state import Plan, RunState
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Plan
 from holdfast.core.work.workflow import build_plan
 from holdfast.engine.config.of_run import workflow_of
-from holdfast.workflows.tasklists import read_tasks
 
 
 def reread_plan(state: RunState) -> PlanCreated | None:
     """Return the plan if its source has changed. A source that no longer exists changes nothing."""
     if state.plan is None or state.plan.source is None or not os.path.exists(state.plan.source):
         return None
+    from holdfast.workflows.tasklists import read_tasks  # noqa: PLC0415 - slow to import; a goal is no file
+
     plan = build_plan(read_tasks(state.plan.source), workflow_of(state).shape, state.plan.source)
     recorded = structs.replace(plan, overview=Redactor.from_environment(os.environ).redact_text(plan.overview))
     return plan if _plan_contents(recorded) != _recorded_contents(state, state.plan) else None

@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import msgspec
 
-from holdfast.core.state import EvaluatorVerdict, RunState
+from holdfast.core.state import RunState
+from holdfast.core.task_state import EvaluatorVerdict
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.session.artifacts import write_artifacts
 from holdfast.leaf.failpoints import failpoint_pair

@@ -49,11 +49,16 @@ async def choose_resume(run: OwnedRun, folder: str, analysis: Analysis, choose: 
     decision = analysis.decision
     if decision.case is ResumeCase.COMPLETE and is_finished(decision, has_news=await _has_news(run)):
         write_pages(folder, run.state)
-        raise NothingToDo("this run is done; there is nothing to resume. Give its agent more work with: holdfast send")
+        run_id = run.state.run.run_id if run.state.run is not None else "RUN"
+        advice = f"Give its agent more work with: holdfast send {run_id} MESSAGE"
+        raise NothingToDo(f"this run is done; there is nothing to resume. {advice}")
     return resolve_choice(decision, choose(analysis))
 
 
 async def _has_news(run: OwnedRun) -> bool:
+    """Whether there is something to do although the run is done. An unfinished rewind is: its files have to follow."""
+    if run.state.rewinding is not None:
+        return True
     return bool(run.state.messages) or await run.has_unread() or reread_plan(run.state) is not None
 
 

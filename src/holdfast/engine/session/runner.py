@@ -13,11 +13,13 @@ from msgspec import structs
 from holdfast.core.decide.actions import Action, ActionKey, ActionKind, RuntimeFacts
 from holdfast.core.decide.attribution import EVALUATOR, WORKER, agent_name
 from holdfast.core.decide.phases import decide
+from holdfast.core.decide.tasks import is_over_budget
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Draft
 from holdfast.core.events.issue import ErrorEncountered
-from holdfast.core.state import TaskStage
+from holdfast.core.task_state import TaskStage
 from holdfast.engine.agents.conversations import AgentUnavailable, Conversations
+from holdfast.engine.agents.prompt import AgentPaused
 from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.inbox.handle import InboxHandler
 from holdfast.engine.session.task_steps import TaskSteps
@@ -26,6 +28,7 @@ from holdfast.store.base import Inbox
 from holdfast.store.run import OwnedRun
 
 _MAX_ATTEMPTS = 3  # in a row, of a step that fails for reasons outside its task
+_CLOCK_CHECK_S = 30.0  # while an agent is paused: the clock may be set, and the machine suspended
 _RETRY_DELAY_S = 0.5  # before the second attempt; doubled before each later one
 
 
@@ -49,6 +52,7 @@ class Runner:
         self._conversations = conversations
         self._config = config
         self._in_progress: dict[ActionKey, asyncio.Task[None]] = {}
+        self._interrupting: dict[str, asyncio.Task[None]] = {}  # turns that are being ended, by conversation
         self._failures: Counter[ActionKey] = Counter()
         self._errors: dict[ActionKey, Draft] = {}  # the last error of each step that failed and did not succeed since
         self._stuck: dict[ActionKey, str] = {}
@@ -105,7 +109,28 @@ class Runner:
             if action.kind is ActionKind.STOP:
                 return action.reason
             self._start(action)
+        self._interrupt_expensive_turns()
         return None
+
+    def _interrupt_expensive_turns(self) -> None:
+        """End the turns of tasks that have spent what one task may spend; then the task fails."""
+        state = self._run.state
+        if self._config.workflow.chat:
+            return
+        for key in self._in_progress:
+            task = state.tasks.get(key.name) if key.kind == "task" else None
+            if task is None or not is_over_budget(task, self._config.bounds):
+                continue
+            for name in (task.worker, task.evaluator):
+                conversation = state.conversations.get(name or "")
+                if name is not None and conversation is not None and conversation.turn is not None:
+                    self._interrupt(name)
+
+    def _interrupt(self, conversation_id: str) -> None:
+        if conversation_id not in self._interrupting:
+            cancelling = asyncio.create_task(self._conversations.cancel(conversation_id))
+            self._interrupting[conversation_id] = cancelling
+            cancelling.add_done_callback(lambda _: self._interrupting.pop(conversation_id, None))
 
     def _decide(self) -> list[Action]:
         actions = decide(self._run.state, self._config.workflow, self._config.bounds, self._facts())
@@ -118,7 +143,9 @@ class Runner:
     def _facts(self) -> RuntimeFacts:
         now = asyncio.get_running_loop().time()
         idle = now - self._quiet_since if self._quiet_since is not None else 0.0
-        return RuntimeFacts(frozenset(self._in_progress), frozenset(self._stuck), now - self._started_at, idle)
+        elapsed, paused = now - self._started_at, self._conversations.pauses.now()
+        busy, stuck = frozenset(self._in_progress), frozenset(self._stuck)
+        return RuntimeFacts(busy, stuck, elapsed, idle, paused, self._config.choice)
 
     def _start(self, action: Action) -> None:
         """Start a step in the background. `decide` never returns a key that is already in progress."""
@@ -144,6 +171,8 @@ class Runner:
                 continue
             del self._in_progress[key]
             error = None if step.cancelled() else step.exception()
+            if isinstance(error, AgentPaused):
+                continue  # the log says until when
             if error is None:
                 await self._record_success(key)
             elif isinstance(error, StorageFailed | BadInput) or not isinstance(error, HoldfastError):
@@ -181,6 +210,7 @@ class Runner:
         ends = [self._started_at + bounds.wall_clock] if bounds.wall_clock is not None else []
         if self._quiet_since is not None:
             ends.append(self._quiet_since + bounds.idle)
+        ends += [now + min(pause.left_s, _CLOCK_CHECK_S) for pause in self._conversations.pauses.now().values()]
         left = max(0.0, min(ends) - now) if ends else None
         with suppress(TimeoutError):
             await asyncio.wait_for(self._awake.wait(), left)

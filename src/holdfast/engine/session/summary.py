@@ -1,6 +1,7 @@
 """Summarizes the result of a run for its approval and for its pull request."""
 
-from holdfast.core.state import RunState, Task, TaskStatus
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Task, TaskStatus
 
 
 def summary_of(state: RunState) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -35,7 +36,8 @@ from holdfast.core.events.work import (
 from holdfast.core.messages.addressing import messages_for, shared_addresses
 from holdfast.core.messages.schema import message_text
 from holdfast.core.messages.signals import Category
-from holdfast.core.state import BranchStatus, RunState, Task, TaskStage
+from holdfast.core.state import BranchStatus, RunState
+from holdfast.core.task_state import Task, TaskStage
 from holdfast.core.text.cut import cut
 from holdfast.core.work.names import turn_snapshot
 from holdfast.engine.agents.conversations import Conversations, TurnResult
@@ -45,7 +47,7 @@ from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.hooks.hooks import HookRunner
 from holdfast.engine.prompts.task import TaskPromptBuilder
 from holdfast.engine.session.chat_steps import ChatSteps
-from holdfast.engine.session.phase_steps import PhaseSteps
+from holdfast.engine.session.interview_steps import InterviewSteps
 from holdfast.engine.session.projections import write_ledger
 from holdfast.engine.workspace.restore import restore_worktree
 from holdfast.engine.workspace.task_tree import fail_task
@@ -54,8 +56,12 @@ from holdfast.git.commit import HookRefused, UnresolvedConflicts
 from holdfast.git.process import GitFailed
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktrees.worktree import Worktree
-from holdfast.leaf.errors import Denied
+from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.files.directories import path_exists
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.session.phase_steps import PhaseSteps
 
 TaskStep = Callable[[str, Action], Awaitable[None]]
 
@@ -63,11 +69,19 @@ _NO_WORKTREE_NEEDED = (ActionKind.COMPLETE, ActionKind.REOPEN, ActionKind.END_CO
 _MAX_DECLINED_CHARS = 600  # of the reason that an agent gives
 
 
+async def cannot_prepare(_: Workspace) -> str:
+    raise BadInput("this session prepares no run")
+
+
 class StepCallbacks(NamedTuple):
-    """`receive` reads agents' reports; `wake` is called when something can start before a step is over."""
+    """`receive` reads agents' reports; `wake` is called when something can start before a step is over.
+
+    `prepare` creates the run of an interview's accepted plan.
+    """
 
     receive: Callable[[], Awaitable[None]]
     wake: Callable[[], None]
+    prepare: Callable[[Workspace], Awaitable[str]] = cannot_prepare
 
 
 class TaskSteps:
@@ -89,7 +103,6 @@ class TaskSteps:
         self._prompts = TaskPromptBuilder(workspace, config)
         self._checks = TaskChecks(workspace, config)
         self._preparation = Preparation(workspace, config)
-        self._phase_steps = PhaseSteps(workspace, conversations, config, callbacks.receive)
         self.declined: dict[str, str] = {}  # why agents declined tasks, in their words
         self._in_flight_messages: set[str] = set()  # messages in prompts that are not sent yet
         self._steps: dict[ActionKind, TaskStep] = {
@@ -106,6 +119,7 @@ class TaskSteps:
             ActionKind.FAIL: self._fail,
             ActionKind.REOPEN: self._reopen,
             **ChatSteps(workspace, conversations, config, self._prepared_worktree, callbacks.receive).steps,
+            **InterviewSteps(workspace, callbacks.prepare).steps,
         }
 
     async def close_superseded(self) -> None:
@@ -140,6 +154,12 @@ class TaskSteps:
         else:
             await self._phase_steps.run(action)
 
+    @cached_property
+    def _phase_steps(self) -> "PhaseSteps":
+        from holdfast.engine.session.phase_steps import PhaseSteps  # noqa: PLC0415 - slow to import; tasks do without
+
+        return PhaseSteps(self._workspace, self._conversations, self._config, self._callbacks.receive)
+
     @property
     def _state(self) -> RunState:
         return self._workspace.effects.run.state
@@ -166,8 +186,7 @@ class TaskSteps:
     async def _work(self, task_id: str, action: Action) -> None:
         tree = await self._prepared_worktree(task_id)
         task = self._task(task_id)
-        agent = self._config.agent_for(WORKER, task.wants)
-        worker = await self._conversations.open_or_reuse(task.worker, agent, role=WORKER, task=task_id)
+        worker = await self._open(task.worker, WORKER, task_id, task.wants)
         turn = await self._prompt_with_messages(task_id, worker, action.prompt_kind, tree)
         await self._callbacks.receive()  # read the report of this turn before the next step is decided
         await self._workspace.relink(task_id)
@@ -176,6 +195,13 @@ class TaskSteps:
             await self._workspace.snapshot(task_id, turn_snapshot(number, worker, turn.turn_id))
         if turn is not None and self._task(task_id).stage is TaskStage.WORK:
             turn.raise_if_refused()
+
+    async def _open(self, known: str | None, role: str, task_id: str, wanted: str | None = None) -> str:
+        choice = self._config.choice
+        agents = choice.for_task(role, wanted)
+        agent = self._conversations.pauses.pick(choice, agents, known)
+        has_fallback = len(agents) > 1
+        return await self._conversations.open_or_reuse(known, agent, role=role, task=task_id, continues=has_fallback)
 
     async def _prompt_with_messages(
         self, task_id: str, worker: str, how: PromptKind | None, worktree: Worktree
@@ -240,10 +266,7 @@ class TaskSteps:
 
     async def _evaluate(self, task_id: str, action: Action) -> None:
         tree = await self._prepared_worktree(task_id)
-        agent = self._config.agent_for(EVALUATOR)
-        evaluator = await self._conversations.open_or_reuse(
-            self._task(task_id).evaluator, agent, role=EVALUATOR, task=task_id
-        )
+        evaluator = await self._open(self._task(task_id).evaluator, EVALUATOR, task_id)
         turn = await self._continue_turn(evaluator, tree) if action.prompt_kind is PromptKind.CONTINUE else None
         if turn is None:
             how = self._conversations.prompt_kind(evaluator, action.prompt_kind)

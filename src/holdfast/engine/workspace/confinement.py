@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import msgspec
 
-from holdfast.core.state import Plan, RunState
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Plan
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.config.run_config import RoleRuntime, RunConfig
 from holdfast.engine.containers import record_engine

@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -25,13 +26,16 @@ from holdfast.core.work.names import run_refs, worktree_names
 from holdfast.core.work.reconciliation import Remedy
 from holdfast.engine.containers import end_containers
 from holdfast.engine.workspace.outcome_events import outcome_events
+from holdfast.engine.workspace.transport import RefTransport
 from holdfast.git.anchors import write_anchor
 from holdfast.git.effects import (
     EFFECTS,
+    DropClusterRefs,
     EffectSite,
     GitEffect,
     ProbeOutcome,
     ProbeResult,
+    TakeOverRefs,
     empty_trash,
 )
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
@@ -62,8 +66,6 @@ _FAILPOINT_ANCHOR = failpoint_pair("anchor")
 _FAILPOINT_REPAIR = failpoint_pair("lost.mend")
 _FAILPOINT_RESET_BRANCH = Failpoint("lost.mend.set-back")
 
-FD_MARKER_FILE = "tether"  # in the run's folder: the file that its processes hold open
-
 
 class SettledEffect(NamedTuple):
     """The outcome of an effect that a crash had left open."""
@@ -84,7 +86,15 @@ class EffectRunner:
         self.run_id = run_id
         self.repository = repository
         self.folder = folder
+        self.moved = False  # another machine had the run since this one
         self._worktree_locks: dict[str, asyncio.Lock] = {}
+
+    @cached_property
+    def _transport(self) -> RefTransport | None:
+        """Of a cluster run; asked for the first time when the log says whether it is one."""
+        info = self.run.state.run
+        url = info.remote if info is not None else None
+        return RefTransport(self.repository, self.run_id, url, self.run.epoch) if url is not None else None
 
     async def perform(
         self, effect: GitEffect, *, task: str | None = None, effect_id: str | None = None
@@ -107,6 +117,7 @@ class EffectRunner:
             result = await effect.perform(site)
             _FAILPOINTS[effect.kind].after()
             await effect.sync(site)
+            await self._publish()
         except asyncio.CancelledError:
             await finish_uncancelled(self._settle(effect_id, self.run.state.effects[effect_id]))
             raise
@@ -116,7 +127,7 @@ class EffectRunner:
                 error, OSError | GitKilled | GitRollbackFailed | TimedOut
             ):  # the crash of git is an error like any other
                 probe = await _mend(effect, site, probe)
-            probe = await _sync_outcome(effect, site, probe)
+            probe = await self._sync_outcome(effect, site, probe)
             reported = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
             await self._record_outcome(effect, effect_id, probe, reason=str(reported))
             if probe.outcome is ProbeOutcome.YES:  # git failed after the effect
@@ -127,9 +138,11 @@ class EffectRunner:
 
     async def settle(self) -> list[SettledEffect]:
         """Probe every effect without an outcome, and record the result."""
-        fence(self.run_id, self.repository.fd_marker)
-        end_containers(self.folder, self.run_id)
+        if not self.run.was_created_by_this_process():
+            fence(self.run_id, self.repository.fd_marker)
+            end_containers(self.folder, self.run_id)
         self._clear_locks()
+        await self.take_over_refs()
         await self._repair_lost_objects()
         settled = await self.settle_open_effects()
         self.delete_trash()
@@ -160,8 +173,9 @@ class EffectRunner:
         own = [branch for branch in self.run.state.branches.values() if branch.status is BranchStatus.IN_PROGRESS]
         trees = {branch.task: self.site("").worktree(worktree_names(self.run_id, branch.task)) for branch in own}
         cut_off = any(not session.ended for session in list(self.run.state.sessions.values())[-2:-1])
-        synced = [commit for branch in own for commit in (branch.base, branch.tip) if commit is not None]
-        if not dropped and not cut_off and await are_intact(self.repository, list(trees.values()), synced):
+        known = [commit for branch in own for commit in (branch.base, *([] if cut_off else [branch.tip])) if commit]
+        intact = not dropped and await are_intact(self.repository, list(trees.values()), known)
+        if intact and not cut_off:
             return
         _FAILPOINT_REPAIR.before()
         everybody = folders_of(self.repository.common_dir)[1:] if dropped else []
@@ -173,7 +187,7 @@ class EffectRunner:
                 through = False
             except HoldfastError:
                 pass  # missing, or unreadable for git: the step that needs it reports that
-        for branch in own:
+        for branch in [] if intact else own:
             with suppress(Denied, GitFailed, OSError):  # the step that needs it reports that
                 await self._reset_branch(trees[branch.task], branch)
         if through:  # otherwise it is retried
@@ -206,7 +220,7 @@ class EffectRunner:
             except (HoldfastError, OSError) as error:
                 if probe.outcome is ProbeOutcome.NO:  # something blocks it: it stays open and is probed again
                     probe = ProbeResult(ProbeOutcome.UNKNOWN, reason=str(error))
-            probe = await _sync_outcome(effect, self.site(effect_id), probe)
+            probe = await self._sync_outcome(effect, self.site(effect_id), probe)
         _FAILPOINT_SETTLE.after()
         if salvaged is not None and probe.outcome is ProbeOutcome.YES:
             probe = probe._replace(result={**probe.result, "salvaged": salvaged})
@@ -217,6 +231,52 @@ class EffectRunner:
             reason = f"it was interrupted; its partial result is {salvaged}" if salvaged else "it was interrupted"
             await self._record_outcome(effect, effect_id, probe, by="probe", reason=reason)
         return SettledEffect(effect_id, open_effect.kind, open_effect.task, probe, salvaged)
+
+    async def _sync_outcome(self, effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:
+        """Sync the result: an effect counts as done only when it would survive a power cut.
+
+        In a cluster run it must survive the loss of the machine: its refs are on the remote, too.
+        """
+        if probe.outcome is ProbeOutcome.YES:
+            try:
+                await effect.sync(site)
+            except OSError as error:
+                return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"it could not be synced to the disk: {error}")
+            try:
+                await self._publish()
+            except (GitFailed, TimedOut) as error:
+                return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"it could not be pushed to the remote: {error}")
+        return probe
+
+    async def _publish(self) -> None:
+        if self._transport is not None:
+            await self._transport.publish()
+
+    async def take_over_refs(self) -> None:
+        """Make the refs of a cluster run ours before anything here is trusted; from then on publish every change."""
+        if self._transport is None:
+            return
+        tasks = (None, *(branch.task for branch in self.run.state.branches.values() if branch.task is not None))
+        effect = TakeOverRefs(url=self._transport.url, epoch=self.run.epoch, tasks=tasks)
+        self.moved = "moved" in await self.perform(effect)
+        await self._transport.begin()
+
+    async def share_base(self, base: str) -> None:
+        """Push the commit from which a new cluster run starts, out of the user's own repository."""
+        if self._transport is not None:
+            await self.perform(TakeOverRefs(url=self._transport.url, epoch=self.run.epoch, base=base))
+            await self._transport.begin()
+
+    def stop_publishing(self) -> None:
+        if self._transport is not None:
+            self._transport.end()
+
+    async def drop_cluster_refs(self) -> None:
+        """Delete the refs of a cluster run on its remote."""
+        if self._transport is None:
+            return
+        await self.perform(DropClusterRefs(url=self._transport.url, epoch=self.run.epoch))
+        self._transport.end()
 
     async def _record_outcome(
         self, effect: GitEffect | None, effect_id: str, probe: ProbeResult, *, by: str = "run", reason: str = ""
@@ -234,12 +294,15 @@ class EffectRunner:
         """Record the log's current state in the repository, at the end of a session.
 
         This is not an effect with an intent and an outcome, because the anchor must cover the session's last event. If
-        it is interrupted or fails, the previous anchor stays valid.
+        it is interrupted or fails, the previous anchor stays valid. A newer owner of the run writes its own.
         """
+        if self.run.is_lost:
+            return
         with suppress(HoldfastError, OSError):
             _FAILPOINT_ANCHOR.before()
             await write_anchor(self.repository, self.run_id, Anchor(*self.run.head))
             _FAILPOINT_ANCHOR.after()
+            await self._publish()
 
 
 async def _wait_for_unlock(effect: GitEffect, site: EffectSite) -> None:
@@ -301,16 +364,6 @@ async def _mend(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> Prob
 async def _probe_repaired(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:
     """Ask again when the repair may have finished what had not happened."""
     return await _probe(effect, site) if effect.repair_completes and probe.outcome is ProbeOutcome.NO else probe
-
-
-async def _sync_outcome(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:
-    """Sync the result: an effect counts as done only when it would survive a power cut."""
-    if probe.outcome is ProbeOutcome.YES:
-        try:
-            await effect.sync(site)
-        except OSError as error:
-            return ProbeResult(ProbeOutcome.UNKNOWN, reason=f"it could not be synced to the disk: {error}")
-    return probe
 
 
 def _outcome_event(effect_id: str, probe: ProbeResult, *, by: str = "run", reason: str = "") -> Event:

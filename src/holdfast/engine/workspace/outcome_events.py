@@ -6,11 +6,13 @@ from typing import Any
 from holdfast.core.decide.tasks import attempts_of
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
+from holdfast.core.events.conversation import ConversationTokenStored
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.session import SeedsCommitted
 from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import CHANGED_BY_HOOK, CommitChanged, TaskCommitted
-from holdfast.core.state import Branch, BranchStatus, RunState, TaskStatus
+from holdfast.core.state import Branch, BranchStatus, RunState
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.names import worktree_names
 from holdfast.git.effects import (
     CommitPlaceholder,
@@ -24,6 +26,7 @@ from holdfast.git.effects import (
     ProbeResult,
     RestoreBranch,
     TakeOverHead,
+    TakeOverRefs,
 )
 
 
@@ -41,6 +44,9 @@ def outcome_events(state: RunState, run_id: str, effect: GitEffect | None, probe
             return _branch_events(state, run_id, effect, probe.result)
         case TakeOverHead():
             return [WarningLogged(message=_describe_head_takeover(effect, worktree_names(run_id, effect.task).branch))]
+        case TakeOverRefs() if "moved" in probe.result:  # the agents' own sessions are files of the other machine
+            with_session = [name for name, known in state.conversations.items() if known.token is not None]
+            return [ConversationTokenStored(conversation=name, token=None) for name in with_session]
         case LinkWorktree():
             return [WarningLogged(message=_describe_relink(worktree_names(run_id, effect.task).folder, probe.result))]
     return []

@@ -17,13 +17,17 @@ MAX_MERGE_ATTEMPTS = 5  # into a branch that other processes keep moving
 
 
 class PublishedBranch(NamedTuple):
-    """The branch that has the run's work, and its commit. `already` if there was nothing left to do."""
+    """The branch that has the run's work, and its commit. `already` if there was nothing left to do.
+
+    `hook_not_run` is a hook of the user that is a file of the repository, where agents can write.
+    """
 
     branch: str
     target: str
     commit: str
     already: bool
     uncommitted: int = 0
+    hook_not_run: str | None = None
 
 
 class PullRequest(NamedTuple):

@@ -7,7 +7,7 @@ from holdfast.core.events.branch import WorkspaceReconciled
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import WORKTREE_LOST, IterationEnded, TaskCommitted
 from holdfast.core.messages.reports import has_pending_case
-from holdfast.core.state import BEGUN_STATUSES, Task, TaskStage
+from holdfast.core.task_state import BEGUN_STATUSES, Task, TaskStage
 from holdfast.core.work.reconciliation import Remedy
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import RestoreBranch
@@ -46,10 +46,16 @@ async def restore_branch(workspace: Workspace, task: str | None) -> None:
 
 
 class _TurnSnapshot(NamedTuple):
-    """The files after a turn."""
+    """The files after a turn; or during the one after it, if a timed snapshot has them."""
 
     turn: int = 0
     commit: str | None = None
+    is_during: bool = False
+
+    @property
+    def description(self) -> str:
+        when = f"during turn {self.turn + 1}" if self.is_during else f"after turn {self.turn}"
+        return f"the files as they were {when} of your conversation; later changes are lost"
 
 
 async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
@@ -82,7 +88,7 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
         await run.append(IterationEnded(task_id=task, iteration=found.iteration, reason=WORKTREE_LOST))
     source = "its branch; changes that were not committed are lost"
     if snapshot.commit is not None:
-        source = f"the files as they were after turn {snapshot.turn} of your conversation; later changes are lost"
+        source = snapshot.description
     await _record_recreation(workspace, task, source)
     await workspace.open_worktree(task, files=snapshot.commit)
     return not is_lost
@@ -91,7 +97,10 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
 async def _record_recreation(workspace: Workspace, task: str | None, source: str) -> None:
     """Record it first: once the folder exists again, the loss cannot be detected any more."""
     place = workspace.place(task)
-    message = f"The worktree {place.folder} was deleted outside Holdfast. It is recreated from {source}."
+    cause = f"The worktree {place.folder} was deleted outside Holdfast. It is recreated"
+    if workspace.effects.run.state.has_moved:
+        cause = f"The run moved to another machine. The worktree {place.folder} is created there"
+    message = f"{cause} from {source}."
     await workspace.effects.run.append(
         WorkspaceReconciled(subject=place.folder, action=Remedy.RECREATE_WORKTREE, message=message, task=task)
     )
@@ -119,8 +128,12 @@ async def _last_turn_snapshot(workspace: Workspace, task: str) -> _TurnSnapshot:
     """
     repository, place = workspace.repository, workspace.place(task)
     known = workspace.effects.run.state.branches.get(place.branch)
-    commit = known.turn_files if known is not None else None
-    if known is None or commit is None or await repository.commit_of(commit) is None:
+    if known is None:
         return _TurnSnapshot()
     tip = await repository.commit_of(f"refs/heads/{place.branch}")
-    return _TurnSnapshot(known.turn, commit) if await snapshot_head(repository, commit) == tip else _TurnSnapshot()
+    for commit in (known.during, known.turn_files):
+        if commit is None or await repository.commit_of(commit) is None:
+            continue
+        if await snapshot_head(repository, commit) == tip:
+            return _TurnSnapshot(known.turn, commit, commit == known.during)
+    return _TurnSnapshot()

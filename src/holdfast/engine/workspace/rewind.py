@@ -43,10 +43,11 @@ async def _tip_at(repository: Repository, branch: Branch, name: str) -> str:
     raise Denied(f"the log does not tell where {name} was; choose another point")
 
 
-async def finish_rewind(workspace: Workspace) -> list[str]:
+async def finish_rewind(workspace: Workspace, then: RunState | None = None) -> list[str]:
     """Bring worktrees and branches to the point of the last rewind, if they are not there yet.
 
-    Returns the refs of what they were. After a crash, another call finishes the rest.
+    Returns the refs of what they were. After a crash, another call finishes the rest. `then` is the state at the point,
+    if it is known.
     """
     run = workspace.effects.run
     rewinding = run.state.rewinding
@@ -56,7 +57,7 @@ async def finish_rewind(workspace: Workspace) -> list[str]:
     if rewinding.only != RewindAxis.CONVERSATION:
         targets = rewinding.branches
         if not targets:
-            then = await run.state_at(rewinding.position)
+            then = then or await run.state_at(rewinding.position)
             targets = await branch_targets(workspace.repository, workspace.run_id, then)
         if rewinding.snapshots:
             await workspace.effects.perform(KeepSnapshots(refs=rewinding.snapshots))
@@ -83,13 +84,14 @@ async def _rewind_branch(workspace: Workspace, target: BranchPoint) -> list[str]
 async def _delete_others(workspace: Workspace, kept: set[str]) -> list[str]:
     """Delete the worktrees and branches of the run that did not exist at the point. What is only there is saved."""
     run_id, effects = workspace.run_id, workspace.effects
-    prefix = f"refs/heads/{worktree_names(run_id).branch.rpartition('/')[0]}/"
+    main = worktree_names(run_id)
+    prefix = f"refs/heads/{main.branch.rpartition('/')[0]}/"
     salvaged: list[str] = []
     for name, commit in (await workspace.repository.refs(prefix)).items():
         branch = name.removeprefix("refs/heads/")
         if branch in kept:
             continue
-        folder = f"tasks/{branch.rpartition('/')[2]}"
+        folder = main.folder if branch == main.branch else f"tasks/{branch.rpartition('/')[2]}"
         place = worktree_names_at(run_id, folder)
         if os.path.lexists(os.path.join(effects.folder, place.folder)):
             removed = await effects.perform(RemoveWorktree(folder=folder))

@@ -10,13 +10,16 @@ from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchDeleted
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
-from holdfast.core.state import BranchStatus, RunInfo, Task
-from holdfast.core.work.names import WorktreeNames, worktree_names
+from holdfast.core.state import BranchStatus, RunInfo
+from holdfast.core.task_state import Task
+from holdfast.core.work.names import DURING_TURN, WorktreeNames, run_refs, worktree_names
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
 from holdfast.engine.workspace.confinement import confine
-from holdfast.engine.workspace.effects import FD_MARKER_FILE, EffectRunner, SettledEffect
+from holdfast.engine.workspace.effects import EffectRunner, SettledEffect
+from holdfast.engine.workspace.machine import machine_id
 from holdfast.engine.workspace.outcome_events import reset_warnings
+from holdfast.engine.workspace.repository import marked_repository, open_owned_repository
 from holdfast.git.effects import (
     CHECKED_SNAPSHOT,
     CommitPlaceholder,
@@ -33,16 +36,19 @@ from holdfast.git.effects import (
     TakeSnapshot,
     UnwindPlaceholder,
 )
+from holdfast.git.effects.cluster import forget_epochs
 from holdfast.git.merge import MergeConflicts
 from holdfast.git.placeholder import find_placeholder, find_placeholder_at
 from holdfast.git.repository import Repository, find_repository, worktree_top
 from holdfast.git.seeds import read_seeds
+from holdfast.git.snapshot import capture
 from holdfast.git.worktrees.link import is_recreated, is_unlinked
 from holdfast.git.worktrees.uncommitted import read_uncommitted
 from holdfast.git.worktrees.worktree import Worktree, is_half_made
-from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, StorageFailed
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, PositionMismatch, StorageFailed
+from holdfast.leaf.files.disk import make_directories
 from holdfast.leaf.ids import new_run_id, slug_of
-from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.store.base import Position
 from holdfast.store.run import open_run
 
 
@@ -71,6 +77,9 @@ class NewRun(NamedTuple):
     slug: str | None = None
     base: str | None = None
     include_changes: bool = False
+    key: str | None = None  # of the request: its run has an id that follows from it
+    remote: str | None = None  # of a cluster run: the URL of its repository
+    needs: tuple[str, ...] = ()  # the labels that its worker must have
 
 
 class FirstCommit(NamedTuple):
@@ -246,6 +255,25 @@ class Workspace:
         commit: str = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
+    async def snapshot_during_turn(self, task: str | None) -> str | None:
+        """Snapshot the worktree while an agent works in it; None if nothing changed since the last snapshot.
+
+        So a turn that is lost with its machine loses at most what was written since.
+        """
+        worktree = self.worktree(task)
+        known = self.effects.run.state.branches.get(worktree.branch)
+        if known is None or known.status is not BranchStatus.IN_PROGRESS:
+            return None
+        now = await capture(worktree, DURING_TURN)
+        if now.is_clean or await self._has_tree(known.during or known.turn_files, now.oid):
+            return None
+        return await self.snapshot(task, DURING_TURN)
+
+    async def _has_tree(self, commit: str | None, of: str) -> bool:
+        if commit is None or await self.repository.commit_of(commit) is None:
+            return False
+        return await self.repository.tree_of(commit) == await self.repository.tree_of(of)
+
     async def restore(self, task: str | None, commit: str) -> str | None:
         """Restore the files of a snapshot. Returns the ref that has the current files, if they had to be saved."""
         salvaged: str | None = (await self.effects.perform(RestoreSnapshot(task=task, commit=commit), task=task)).get(
@@ -319,22 +347,36 @@ class Workspace:
         return commit
 
 
-async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[str] = ()) -> str:
+async def create_run(
+    home: Home,
+    new: NewRun,
+    *events: Event,
+    seeds: Sequence[str] = (),
+    run_id: str | None = None,
+    first: FirstCommit | None = None,
+) -> str:
     """Create a run with its branch and its worktree, and do not start it; `events` are recorded first. Returns its id.
 
     `seeds` are files and folders. They are read before anything is created, and committed to the run's branch as one
     commit before the plan is recorded. So a run with a plan has its seeds, and a run without a plan is never offered.
+
+    With a `run_id`, a run of that id that was killed before it had its plan is finished; one that has it stays.
     """
     repository = await find_repository(new.repo)
     if not _is_utf8(repository.common_dir):
         raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
     base, name = await repository.resolve_base(new.repo, new.base)
-    first = await _read_first_commit(repository, base, new, seeds)
-    run_id = new_run_id(new.slug or new.goal)
+    first = first or await _read_first_commit(repository, base, new, seeds)
+    is_new = run_id is None or not home.index.has_run(run_id)
+    run_id = run_id or new_run_id(new.slug or new.goal, new.key)
     feature = run_id[:-7]
     store = home.store
-    await store.create(run_id)
+    if is_new:
+        await store.create(run_id)
     async with open_run(store, run_id, feature=feature) as run:
+        newest = run.state.newest_session()
+        if run.state.has_plan and newest is not None and (newest.ended or newest.command != "plan"):
+            return run_id  # it was prepared, or even started since
         created = RunCreated(
             run_id=run_id,
             goal=new.goal,
@@ -342,22 +384,47 @@ async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[st
             repo=repository.common_dir,
             base=name,
             branch=worktree_names(run_id).branch,
+            remote=new.remote,
+            needs=list(new.needs),
         )
         folder = home.folder(run_id)
+        make_directories(folder)
         workspace = Workspace(
-            EffectRunner(run, run_id, _marked_repository(repository.common_dir, run_id, folder), folder)
+            EffectRunner(run, run_id, marked_repository(repository.common_dir, run_id, folder), folder)
         )
         begin = SessionStart(command="plan", feature=feature, branch=created.branch, mode=new.workflow, pid=os.getpid())
-        if first is None:
+        if run.state.has_plan:
+            await run.begin_session(begin)
+            await workspace.effects.settle()
+            base = run.state.checkpoints[0].commit or base
+            await workspace.effects.share_base(base)
+        elif first is None:
             await run.begin_session(begin, created, *events, _start_checkpoint(created, base))
+            await workspace.effects.share_base(base)
         else:
-            await run.begin_session(begin, created)
-            tip = await workspace.commit_seeds(base, first)
+            await run.begin_session(begin, *([created] if run.state.run is None else []))
+            await workspace.effects.settle()
+            await workspace.effects.share_base(base)
+            is_committed = created.branch in run.state.branches
+            tip = await workspace.tip() if is_committed else await workspace.commit_seeds(base, first)
             await run.append(*events, _start_checkpoint(created, tip))
-        await workspace.open_worktree(base=base)
+        if new.remote is None:
+            await workspace.open_worktree(base=base)
+        else:
+            await _leave_to_workers(workspace)
         await run.append(SessionEnd(reason=EndReason.PLANNED))
-        await workspace.effects.write_anchor()
+        if new.remote is None:
+            await workspace.effects.write_anchor()
     return run_id
+
+
+async def _leave_to_workers(workspace: Workspace) -> None:
+    """Delete what a new cluster run has in the user's repository: the remote has it, and workers use their mirrors."""
+    workspace.effects.stop_publishing()
+    for prefix in run_refs(workspace.run_id):
+        if await workspace.repository.refs(prefix):
+            await workspace.effects.perform(DropRefs(prefix=prefix))
+    forget_epochs(workspace.effects.folder)
 
 
 async def _read_first_commit(
@@ -404,17 +471,23 @@ def _is_utf8(path: str) -> bool:
 
 
 @asynccontextmanager
-async def open_workspace(home: Home, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
+async def open_workspace(
+    home: Home, run_id: str, command: str, *, anchored: bool = True, expect: Position | None = None
+) -> AsyncIterator[Workspace]:
     """Own a run, settle what a crash left open, and work on its repository for one session.
 
-    `anchored=False` for a command that deletes the run together with its anchors.
+    `anchored=False` for a command that deletes the run together with its anchors. With `expect`, nothing is done
+    unless the log still ends there.
     """
     store = home.store
     async with open_run(store, run_id) as run:
+        if expect not in (None, run.head.position):
+            raise PositionMismatch(f"run {run_id} went on since you looked; look again, then choose")
         folder = home.folder(run_id)
-        repository = repository_of(run.state.run, run_id, folder)
+        repository = await open_owned_repository(home, run.state.run, run_id)
         confine(repository, run_id, folder, lambda: run.state, run_config_for(home, run.state))
-        await run.begin_session(SessionStart(command=command, pid=os.getpid()))
+        machine = machine_id(home) if run.state.run is not None and run.state.run.remote is not None else None
+        await run.begin_session(SessionStart(command=command, pid=os.getpid(), machine=machine))
         effects = EffectRunner(run, run_id, repository, folder)
         try:
             yield Workspace(effects, await effects.settle())
@@ -426,19 +499,3 @@ async def open_workspace(home: Home, run_id: str, command: str, *, anchored: boo
         await run.append(SessionEnd(reason=EndReason.ALL_DONE))
         if anchored:
             await effects.write_anchor()
-
-
-def repository_of(info: RunInfo | None, run_id: str, folder: str | None = None) -> Repository:
-    """Return the run's repository; with `folder`, for its owner, so that processes there can be found again."""
-    if info is None or info.repo is None:
-        raise NothingToDo(f"run {run_id} works on no repository")
-    if not os.path.isdir(info.repo):
-        raise BadInput(
-            f"the repository of run {run_id} is not at {info.repo} any more; "
-            "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
-        )
-    return Repository(info.repo) if folder is None else _marked_repository(info.repo, run_id, folder)
-
-
-def _marked_repository(common_dir: str, run_id: str, folder: str) -> Repository:
-    return Repository(common_dir, env_markers={RUN_MARK: run_id}, fd_marker=os.path.join(folder, FD_MARKER_FILE))

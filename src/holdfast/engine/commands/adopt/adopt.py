@@ -18,22 +18,24 @@ from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.phase import WorkflowChosen
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart, SettingsChosen
+from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.core.work.names import worktree_names
 from holdfast.core.work.tasks import TaskList
 from holdfast.core.work.workflow import build_plan
-from holdfast.engine.commands.adopt.base import TOOL_NAMES, ForeignConversation, ForeignSession
+from holdfast.engine.commands.adopt.abandoned import StageNote, delete_abandoned, undo
+from holdfast.engine.commands.adopt.adopted import refuse_second_adoption
+from holdfast.engine.commands.adopt.base import ForeignConversation, ForeignSession
 from holdfast.engine.commands.adopt.branches import Branches, Source, locate, make_branches, read_plan
 from holdfast.engine.commands.adopt.find import find_session, read_session
 from holdfast.engine.commands.adopt.importing import HistoryImporter, in_batches
 from holdfast.engine.commands.adopt.liveness import refuse_live_session
-from holdfast.engine.commands.create import with_absolute_paths
 from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.config.config import load_config
+from holdfast.engine.config.flags import with_absolute_paths
 from holdfast.engine.config.run_config import RunConfig, new_run_config
 from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.repository import ABSENT, Repository, find_repository
-from holdfast.leaf.errors import BadInput
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.ids import new_run_id
 from holdfast.store.run import OwnedRun, open_run
@@ -49,14 +51,7 @@ class AdoptRequest(NamedTuple):
     repo: str | None = None
     name: str | None = None
     flags: Mapping[str, Any] = {}
-
-
-class _Note(msgspec.Struct, frozen=True):
-    """What is done in a repository for a run that is not visible yet."""
-
-    run: str
-    repo: str
-    refs: dict[str, str]
+    again: bool = False  # also when a run was made of this session before
 
 
 class Adoption(NamedTuple):
@@ -79,6 +74,8 @@ async def adopt(home: Home, request: AdoptRequest, *, dry_run: bool = False) -> 
     """Make a run of the session. With `dry_run`, only say what would be done."""
     session = read_session(find_session(request.target, request.repo or os.getcwd()))
     refuse_live_session(session)
+    if not request.again:
+        await refuse_second_adoption(home, session)
     folder = _repository_folder(session, request.repo)
     repository = await find_repository(folder)
     source = await locate(repository, folder, session)
@@ -91,11 +88,12 @@ async def adopt(home: Home, request: AdoptRequest, *, dry_run: bool = False) -> 
     _note_native_sessions(session, agents)
     if dry_run:
         return found
-    await _delete_abandoned(home)
+    await delete_abandoned(home)
     run_id = new_run_id(request.name or session.goal)
     branches = await make_branches(repository, run_id, session, source)
     settings, importer = SettingsChosen(settings={"flags": flags, "folder": folder}), _importer(session, agents)
-    await _write_run(home, _NewRun(run_id, found, branches, config, settings, importer), repository)
+    new = _NewRun(run_id, found, branches, config, settings, importer, again=request.again)
+    await _write_run(home, new, repository)
     async with open_workspace(home, run_id, COMMAND) as workspace:
         await workspace.open_worktree()
         for task in branches.tasks:
@@ -134,8 +132,8 @@ def _note_native_sessions(session: ForeignSession, agents: Sequence[str]) -> Non
     for each, agent in zip(session.conversations, agents, strict=True):
         if each.native_id is not None and agent == each.native_agent:
             session.findings.append(
-                f"{agent} continues its own session {each.native_id} if it can load it from the run's worktree; that "
-                f"session then grows in {TOOL_NAMES[session.tool]}'s own file. Otherwise it gets the history as text"
+                f"{agent} continues its own session {each.native_id} if it can: in a copy (session/fork), else in the "
+                f"session itself, which grows in {TOOL_NAMES[session.tool]}'s own file; else with the history as text"
             )
 
 
@@ -151,6 +149,7 @@ class _NewRun(NamedTuple):
     config: RunConfig
     settings: SettingsChosen
     importer: HistoryImporter
+    again: bool
 
 
 async def _write_run(home: Home, new: _NewRun, repository: Repository) -> None:
@@ -163,16 +162,19 @@ async def _write_run(home: Home, new: _NewRun, repository: Repository) -> None:
             _FAILPOINT_LOG.before()
             await _write_log(run, new)
             _FAILPOINT_LOG.after()
-        note = _Note(new.run_id, repository.common_dir, new.branches.refs)
+        note = StageNote(new.run_id, repository.common_dir, new.branches.refs)
         await asyncio.to_thread(stage.write_note, msgspec.json.encode(note))
         for name, commit in new.branches.refs.items():
             _FAILPOINT_REFS.before()
             await repository.set_ref(f"refs/heads/{name}", commit, ABSENT)
             _FAILPOINT_REFS.after()
-        await asyncio.to_thread(stage.publish, new.run_id)
+        with home.publishing():
+            if not new.again:
+                await refuse_second_adoption(home, new.found.session)  # by an adopt at the same time
+            await asyncio.to_thread(stage.publish, new.run_id)
     except Exception:
-        await _undo(home, stage.read_note())
-        stage.delete()
+        if await undo(home, stage) is None:
+            stage.delete()
         raise
     finally:
         stage.close()
@@ -247,32 +249,3 @@ def _events(new: _NewRun) -> Iterator[Event]:
         )
     for finding in found.findings:
         yield WarningLogged(message=finding)
-
-
-# What a killed adopt left
-
-
-async def _delete_abandoned(home: Home) -> None:
-    """Delete what a killed adopt left: its run never became visible, so nothing of it is anyone's."""
-    for stage in home.abandoned_stages():
-        try:
-            await _undo(home, stage.read_note())
-            stage.delete()
-        finally:
-            stage.close()
-
-
-async def _undo(home: Home, note: bytes | None) -> None:
-    """Delete the branches of a run that did not become visible. A branch that moved since is left alone."""
-    if note is None:
-        return
-    try:
-        made = msgspec.json.decode(note, type=_Note)
-        if home.index.has_run(made.run):
-            return
-        repository = await find_repository(made.repo)
-    except (msgspec.MsgspecError, BadInput):
-        return
-    for name, commit in made.refs.items():
-        if await repository.commit_of(f"refs/heads/{name}") == commit:
-            await repository.delete_ref(f"refs/heads/{name}", commit)

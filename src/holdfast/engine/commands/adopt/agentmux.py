@@ -1,6 +1,7 @@
 """AgentMux: `.agentmux/.sessions/<id>/` with state.json, and a folder of documents for each phase."""
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,13 +20,15 @@ from holdfast.core.events.phase import (
     ReviewGiven,
 )
 from holdfast.core.events.task import TaskCompleted, TaskStarted
+from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.engine.commands.adopt.base import NO_TASKS, ForeignSession, Liveness, Tool
+from holdfast.engine.commands.adopt.base import NO_TASKS, ForeignSession, Liveness
 from holdfast.engine.commands.adopt.lines import JsonLines, number, read_object, read_text, rows, table, text_of
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.files.yaml import read_yaml
 
 _FOLDERS = (".agentmux", ".sessions")
+_DOCUMENTS = ("01_product_management", "02_architecting", "04_planning")
 _NEXT_STEPS = {
     "completing": "the review passed: continue with completing",
     "fixing": "the review failed: continue with fixing what it found",
@@ -44,13 +47,20 @@ _REVIEWERS = {
 
 
 def is_session(folder: str) -> bool:
+    """A session by its state; by its documents when the state is missing or torn, as a kill can leave it."""
     state = read_object(os.path.join(folder, "state.json")) or {}
-    return "feature_dir" in state and "phase" in state
+    if "feature_dir" in state or "phase" in state:
+        return True
+    return _has(folder, "requirements.md") and any(os.path.isdir(os.path.join(folder, name)) for name in _DOCUMENTS)
 
 
 def read(folder: str) -> ForeignSession:
-    state = read_object(os.path.join(folder, "state.json")) or {}
     findings: list[str] = []
+    state = read_object(os.path.join(folder, "state.json"))
+    if state is None:
+        findings.append("state.json is missing or damaged; what the documents show counts")
+        has_manager = os.path.isdir(os.path.join(folder, _DOCUMENTS[0]))
+        state = {"product_manager": has_manager, "feature_branch": f"feature/{_slug(folder)}"}
     plan = _read_yaml(os.path.join(folder, "04_planning", "plan.yaml"), findings)
     if plan and plan.get("version") not in (2, None):
         findings.append(f"plan.yaml has version {plan.get('version')}, which is unknown; it is read as version 2")
@@ -108,6 +118,11 @@ def resume_phase(folder: str, state: dict[str, Any], plan: dict[str, Any], done:
     if not verdicts:
         return "reviewing"
     return "completing" if all(verdicts) else "fixing"
+
+
+def _slug(folder: str) -> str:
+    """The name of the feature: of the folder, without the time when it began."""
+    return re.sub(r"^\d{8}-\d{6}-", "", os.path.basename(folder))
 
 
 def _has(folder: str, *names: str) -> bool:

@@ -12,28 +12,10 @@ import msgspec
 
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
+from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList
 
 NO_TASKS = TaskList(tasks=())
-
-
-class Tool(StrEnum):
-    TILTH = "tilth"
-    AGENTMUX = "agentmux"
-    RESUME_PROTOCOL = "resume-protocol"
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    KANDEV = "kandev"
-
-
-TOOL_NAMES = {
-    Tool.TILTH: "Tilth",
-    Tool.AGENTMUX: "AgentMux",
-    Tool.RESUME_PROTOCOL: "the Resume Protocol",
-    Tool.CLAUDE_CODE: "Claude Code",
-    Tool.CODEX: "Codex",
-    Tool.KANDEV: "Kandev",
-}
 
 
 class EntryKind(StrEnum):
@@ -104,6 +86,8 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()  # a process has one of them open
     words: tuple[str, ...] = ()  # a process was started with one of them
     program: str | None = None  # only processes of this program count for `folders`
+    own_program: str | None = None  # this program, at work in `repositories` or started for them, counts too
+    repositories: tuple[str, ...] = ()
     tmux_session: str | None = None
     pids: tuple[int, ...] = ()
 

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated
+from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.core.work.names import worktree_names
 from holdfast.core.work.tasks import TaskList
-from holdfast.engine.commands.adopt.base import TOOL_NAMES, ForeignSession, TaskWork
+from holdfast.engine.commands.adopt.base import ForeignSession, TaskWork
 from holdfast.engine.commands.adopt.tilth import fallback_tasks
 from holdfast.git.adoption import (
     Checkout,

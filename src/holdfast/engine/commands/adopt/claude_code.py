@@ -8,14 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.core.decide.attribution import WORKER
-from holdfast.engine.commands.adopt.base import (
-    Entry,
-    EntryKind,
-    ForeignSession,
-    Liveness,
-    Spent,
-    Tool,
-)
+from holdfast.core.work.foreign_tools import Tool
+from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignSession, Liveness, Spent
 from holdfast.engine.commands.adopt.conversation import ConversationFacts, conversation_session
 from holdfast.engine.commands.adopt.lines import JsonLines, head_of, number, rows, table, text_of, text_or_none
 

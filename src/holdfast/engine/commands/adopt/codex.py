@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from holdfast.core.decide.attribution import WORKER
-from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignSession, Liveness, Spent, Tool
+from holdfast.core.work.foreign_tools import Tool
+from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignSession, Liveness, Spent
 from holdfast.engine.commands.adopt.conversation import ConversationFacts, conversation_session
 from holdfast.engine.commands.adopt.lines import JsonLines, head_of, number, rows, table, text_of, text_or_none
 

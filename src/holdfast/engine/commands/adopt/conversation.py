@@ -8,8 +8,9 @@ from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.chat import TaskStateChanged
 from holdfast.core.events.task import TaskStarted
+from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignConversation, ForeignSession, TaskWork, Tool
+from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignConversation, ForeignSession, TaskWork
 from holdfast.leaf.errors import BadInput
 
 TASK_ID = "T-1"

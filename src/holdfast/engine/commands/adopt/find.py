@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from holdfast.core.work.foreign_tools import Tool
 from holdfast.engine.commands.adopt import agentmux, claude_code, codex, kandev, resume_protocol, tilth
-from holdfast.engine.commands.adopt.base import ForeignSession, Tool
+from holdfast.engine.commands.adopt.base import ForeignSession
 from holdfast.leaf.errors import BadInput, HoldfastError, NothingToDo
 
 _LOG = resume_protocol.LOG
@@ -41,14 +42,18 @@ def detect(path: str) -> FoundSession | None:
     path = os.path.abspath(path)
     if not (os.path.isdir(path) or os.path.isfile(path)):
         return None  # a pipe or a device is never read
-    kinds = _FOLDER_KINDS if os.path.isdir(path) else _FILE_KINDS
-    for kind in kinds:
-        if kind.fits(path):
-            return FoundSession(kind.tool, path)
     if not os.path.isdir(path):
-        return None
+        folder = os.path.dirname(path)  # the log of a session folder stands for its folder
+        kind = next((kind for kind in _FILE_KINDS if kind.fits(path)), None)
+        return FoundSession(kind.tool, path) if kind is not None else _folder_session(folder)
+    if (found := _folder_session(path)) is not None:
+        return found
     inside = [os.path.join(path, name) for name in ("session", _LOG)]
     return next((found for name in inside if os.path.exists(name) and (found := detect(name)) is not None), None)
+
+
+def _folder_session(path: str) -> FoundSession | None:
+    return next((FoundSession(kind.tool, path) for kind in _FOLDER_KINDS if kind.fits(path)), None)
 
 
 def read_session(found: FoundSession) -> ForeignSession:

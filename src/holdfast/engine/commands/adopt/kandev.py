@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.core.decide.attribution import WORKER
-from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignSession, Liveness, Tool
+from holdfast.core.work.foreign_tools import Tool
+from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignSession, Liveness
 from holdfast.engine.commands.adopt.conversation import ConversationFacts, conversation_session
 from holdfast.engine.commands.adopt.lines import JsonLines, head_of, text_of
 
@@ -21,7 +22,7 @@ def sessions_folder() -> str:
 
 
 def is_session(path: str) -> bool:
-    return any(line.get("type") in _TYPES and "sid" not in line for line in head_of(path))
+    return any(line.get("type") in _TYPES and not {"sid", "payload"} & line.keys() for line in head_of(path))
 
 
 def read(path: str) -> ForeignSession:

@@ -13,6 +13,7 @@ from holdfast.leaf.errors import BadInput
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024  # of a document that is read as a whole
+MAX_AMOUNT = 2**53
 
 _decode = msgspec.json.Decoder().decode
 _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -111,7 +112,13 @@ def rows(value: Any) -> list[Any]:
 
 
 def number(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    return int(plausible_amount(value))
+
+
+def plausible_amount(value: Any) -> float:
+    """Return a count or a price; 0 for what is none, and for what no tool can have spent."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= MAX_AMOUNT else 0
 
 
 def text_or_none(value: Any) -> str | None:

@@ -9,7 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 
-from holdfast.engine.commands.adopt.base import TOOL_NAMES, ForeignSession, Liveness
+from holdfast.core.work.foreign_tools import TOOL_NAMES
+from holdfast.engine.commands.adopt.base import ForeignSession, Liveness
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.process.identity import ancestor_pids
 from holdfast.leaf.process.proc import PROCESS_NOT_VISIBLE, pids
@@ -59,12 +60,19 @@ def _reason_of(pid: int, signs: Liveness) -> str | None:
     command = _command_of(pid)
     if any(word in command for word in signs.words if len(word) >= _MIN_WORD_CHARS):
         return "a process was started for it"
-    of_program = signs.program is None or any(
-        os.path.basename(part) == signs.program for part in command.split("\0")[:2]
-    )
-    if of_program and _works_in(pid, signs.folders):
+    arguments = command.split("\0")
+    if (signs.program is None or _is_program(arguments, signs.program)) and _works_in(pid, signs.folders):
         return "a process works in its folder"
+    if signs.own_program is not None and _is_program(arguments, signs.own_program):
+        named = {os.path.realpath(part) for part in arguments if os.path.isabs(part)}
+        if named & set(map(os.path.realpath, signs.repositories)) or _works_in(pid, signs.repositories):
+            return f"{signs.own_program} works on its repository"
     return None
+
+
+def _is_program(arguments: list[str], name: str) -> bool:
+    """Whether a command line runs the program: as itself, or as the script of an interpreter."""
+    return any(os.path.basename(part) == name for part in arguments[:2])
 
 
 def _works_in(pid: int, folders: tuple[str, ...]) -> bool:

@@ -12,17 +12,19 @@ from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
-from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
-from holdfast.core.fold.fold import Fold
-from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, parse
-from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.fold.fold import Fold, SupersededLines
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
+from holdfast.core.state import RunState
+from holdfast.core.task_state import TaskStatus
+from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.engine.commands.adopt.base import ForeignSession, Liveness, TaskWork, Tool
+from holdfast.engine.commands.adopt.base import ForeignSession, Liveness, TaskWork
 from holdfast.engine.commands.adopt.lines import MAX_LINE_BYTES, head_of, read_object, rows, table, text_of
 from holdfast.leaf.errors import BadInput
 
 LOG = "events.jsonl"
+_BATCH_BYTES = 1024 * 1024
 _CARRIED: tuple[type[Event], ...] = (
     TaskStarted,
     TaskCompleted,
@@ -50,6 +52,7 @@ class _Log(NamedTuple):
     path: str
     state: RunState
     sessions: frozenset[str]
+    superseded: frozenset[int]
     problems: list[str]
 
 
@@ -102,37 +105,63 @@ def _lines(path: str) -> Iterator[bytes]:
         raise BadInput(f"{path}: {error.strerror}; adopt needs to read it") from None
 
 
-def _read_log(path: str) -> _Log:
-    fold = Fold(RunState())
+def _batches(path: str) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
     for raw in _lines(path):
-        fold.feed_lines([raw])
-    state = fold.state
-    target = session_to_resume(state)
+        batch.append(raw)
+        size += len(raw)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _fold(path: str, only: frozenset[str] | None = None, skip: frozenset[int] = frozenset()) -> Fold:
+    fold = Fold(only_sessions=only, skip_lines=skip)
+    for batch in _batches(path):
+        fold.feed_lines(batch)
+    return fold
+
+
+def _superseded(path: str, repeated: set[tuple[str, int]]) -> frozenset[int]:
+    """The lines (counted from 1) whose sequence number comes again: the protocol counts the later one."""
+    if not repeated:
+        return frozenset()
+    found = SupersededLines(repeated)
+    for batch in _batches(path):
+        found.feed(b"".join(raw if raw.endswith(b"\n") else raw + b"\n" for raw in batch))
+    return found.lines
+
+
+def _read_log(path: str) -> _Log:
+    fold = _fold(path)
+    target = session_to_resume(fold.state)
     if target is None:
         raise BadInput(f"{path}: no session is recorded in it, so there is nothing to adopt")
-    members = session_lineage(state, target)
-    problems = [f"line {note.line}: {note.reason}" for note in (*state.malformed, *state.duplicates)][:20]
-    if members != state.sessions.keys():
-        fold = Fold(RunState())
-        for raw in _lines(path):
-            line = parse(raw)
-            if not isinstance(line, Line) or line.sid in members:
-                fold.feed_lines([raw])
-    return _Log(path, fold.state, members, problems)
+    problems = [f"line {note.line}: {note.reason}" for note in (*fold.state.malformed, *fold.state.duplicates)][:20]
+    superseded = _superseded(path, fold.repeated)
+    if superseded:
+        fold = _fold(path, skip=superseded)
+        target = session_to_resume(fold.state) or target
+    members = session_lineage(fold.state, target)
+    if members != fold.state.sessions.keys():
+        fold = _fold(path, members, superseded)
+    return _Log(path, fold.state, members, superseded, problems)
 
 
 def _events(log: _Log) -> Iterator[Event]:
     """What the log states, in its order. Its branches are not ours, so they are left out."""
     known = set(log.state.plan.order if log.state.plan is not None else ()) | log.state.tasks.keys()
-    for raw in _lines(log.path):
+    for number, raw in enumerate(_lines(log.path), start=1):
         line = parse(raw)
-        if not isinstance(line, Line) or isinstance(line, Malformed) or line.sid not in log.sessions:
+        if number in log.superseded or not isinstance(line, Line) or line.sid not in log.sessions:
             continue
         try:
             event = CODEC.event(line)
         except InvalidEventData as unfit:
             event = unfit.partial_event
-        if isinstance(event, _CARRIED) and not isinstance(event, PlanCreated):
+        if isinstance(event, _CARRIED):
             yield _without_branch(event, known)
 
 

@@ -13,6 +13,7 @@ from holdfast.core.events.base import JSON_NULL
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted, WaveStarted
 from holdfast.core.events.work import CaseSubmitted, VerdictGiven
+from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.engine.commands.adopt.base import (
     NO_TASKS,
@@ -23,9 +24,18 @@ from holdfast.engine.commands.adopt.base import (
     Liveness,
     Spent,
     TaskWork,
-    Tool,
 )
-from holdfast.engine.commands.adopt.lines import JsonLines, number, read_object, read_text, rows, table, text_of
+from holdfast.engine.commands.adopt.lines import (
+    JsonLines,
+    head_of,
+    number,
+    plausible_amount,
+    read_object,
+    read_text,
+    rows,
+    table,
+    text_of,
+)
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.workflows.tasklists import read_tasks
 
@@ -35,28 +45,39 @@ _REASONS |= {name: EndReason(name) for name in ("iter_cap", "evaluator_cap", "no
 DONE, FAILED, PENDING = "done", "failed", "pending"
 
 
+_STARTS = ("session_start", "session_prepared")
+
+
 def is_session(folder: str) -> bool:
-    return "session_id" in (read_object(os.path.join(folder, "checkpoint.json")) or {})
+    """A session by its checkpoint; by its log when the checkpoint is missing or torn, as a kill can leave it."""
+    if "session_id" in (read_object(os.path.join(folder, "checkpoint.json")) or {}):
+        return True
+    first = head_of(_events_file(folder), 5) if os.path.isfile(_events_file(folder)) else []
+    return any(item.get("type") in _STARTS and isinstance(item.get("payload"), dict) for item in first)
 
 
 class _Overview:
     """One pass over the events: what is needed before the history is read."""
 
     def __init__(self, path: str) -> None:
+        self.start: dict[str, Any] = {}  # what the session was started with
         self.stop: str | None = None
         self.current: str | None = None  # the task at work when the log ends
         self.tasks: list[str] = []
         self.evaluated: set[str] = set()
         self.attempts: dict[str, int] = {}
         self.reasons: dict[str, str] = {}
-        self.is_resumed = False
-        self.lines = JsonLines(path)
+        self.ends: dict[str, str] = {}  # of the tasks that ended, by what the log says
+        self.lines = JsonLines(path) if os.path.isfile(path) else None
+        if self.lines is None:
+            return
         for _, event in self.lines:
             self._add(str(event.get("type")), table(event.get("payload")), event)
 
     def _add(self, kind: str, payload: dict[str, Any], event: dict[str, Any]) -> None:
         task = _task_of(event)
         if kind in ("session_start", "session_resume"):
+            self.start = self.start or payload
             self.stop = None
         elif kind == "stop":
             self.stop, self.current = text_of(payload.get("reason")), None
@@ -71,6 +92,7 @@ class _Overview:
             self.evaluated.add(task)
         elif kind in ("task_done", "task_failed"):
             self.current = None
+            self.ends[task] = DONE if kind == "task_done" else FAILED
             self.reasons[task] = text_of(payload.get("reason"))
 
 
@@ -78,14 +100,16 @@ def read(folder: str) -> ForeignSession:
     checkpoint = read_object(os.path.join(folder, "checkpoint.json")) or {}
     overview = _Overview(_events_file(folder))
     statuses = _statuses(folder)
-    feature_dir = text_of(checkpoint.get("feature_dir"))
-    source = text_of(checkpoint.get("source")) or None
+    statuses = overview.ends if statuses is None else statuses
+    feature_dir = text_of(checkpoint.get("feature_dir") or overview.start.get("feature_dir"))
+    source = text_of(checkpoint.get("source") or overview.start.get("source")) or None
     tasks = _tasks(folder, feature_dir)
     unfinished = next((task for task, status in statuses.items() if status == FAILED), None) or overview.current
     is_done = overview.stop == EndReason.ALL_DONE or checkpoint.get("status") == EndReason.ALL_DONE
-    session_id = text_of(checkpoint.get("session_id")) or os.path.basename(folder)
-    workspace = text_of(checkpoint.get("workspace")) or os.path.join(folder, "workspace")
+    session_id = text_of(checkpoint.get("session_id")) or _named_id(folder, overview)
+    workspace = text_of(checkpoint.get("workspace") or overview.start.get("worktree"))
     beside = os.path.join(folder, "workspace")
+    workspace = workspace or beside
     session = ForeignSession(
         tool=Tool.TILTH,
         version="0.2 or newer" if feature_dir else "seed era",
@@ -100,14 +124,20 @@ def read(folder: str) -> ForeignSession:
         task_states=statuses,
         conversations=tuple(_conversations(overview, statuses)),
         history=lambda: _history(folder),
-        spent=_spent(checkpoint),
+        spent=_spent(folder, checkpoint),
         cwd=workspace if os.path.isdir(workspace) else beside if os.path.isdir(beside) else None,
         repo=source,
-        branch=text_of(checkpoint.get("branch")) or f"session/{session_id}",
+        branch=text_of(checkpoint.get("branch") or overview.start.get("branch")) or f"session/{session_id}",
         branch_in=_bundle(folder),
         work=_work(unfinished, statuses),
-        liveness=Liveness(folders=(workspace, folder), files=(_events_file(folder),), words=(session_id,)),
-        findings=[text for text in (overview.lines.finding(),) if text is not None],
+        liveness=Liveness(
+            folders=(workspace, folder),
+            files=(_events_file(folder),),
+            words=(session_id,),
+            own_program="tilth" if overview.stop is None else None,
+            repositories=(source,) if source is not None else (),
+        ),
+        findings=_findings(folder, checkpoint, overview),
     )
     session.before = lambda plan: _started(folder, plan, statuses)
     session.after = lambda plan: _progress(plan, statuses, overview)
@@ -116,6 +146,27 @@ def read(folder: str) -> ForeignSession:
         session.tasks = _bare_tasks(folder, overview.tasks, statuses)
         session.findings.append("its task list is not there any more; the tasks have only their titles")
     return session
+
+
+def _named_id(folder: str, overview: _Overview) -> str:
+    """The id of a session whose checkpoint is lost: its branch has it, and so has its folder."""
+    branch = text_of(overview.start.get("branch"))
+    return branch.removeprefix("session/") if branch.startswith("session/") else os.path.basename(folder)
+
+
+def _findings(folder: str, checkpoint: dict[str, Any], overview: _Overview) -> list[str]:
+    found = []
+    if not checkpoint:
+        found.append("checkpoint.json is missing or damaged; what the log and the other files say counts")
+    if overview.lines is None:
+        found.append("events.jsonl is missing; the states of its tasks are known, its history is not")
+    elif (text := overview.lines.finding()) is not None:
+        found.append(text)
+    known = read_object(os.path.join(folder, "task-status.json")) or {}
+    unknown = sorted({text_of(status) for status in known.values()} - {DONE, FAILED, PENDING})
+    if unknown:
+        found.append(f"task-status.json has the unknown status {', '.join(unknown)}; these tasks count as pending")
+    return found
 
 
 def fallback_tasks(session: ForeignSession) -> TaskList:
@@ -129,7 +180,7 @@ def _events_file(folder: str) -> str:
 
 def _next_step(statuses: dict[str, str], unfinished: str | None, *, is_done: bool) -> str:
     if is_done:
-        return "nothing is left to do; merge the work"
+        return "nothing: the work is done; merge it"
     if unfinished is not None and statuses.get(unfinished) == FAILED:
         return f"retry {unfinished} on its work so far (--on-issue retry), then the tasks after it"
     return f"continue {unfinished} on its work so far" if unfinished else "continue with the next task"
@@ -177,30 +228,32 @@ def _bare_tasks(folder: str, seen: list[str], statuses: dict[str, str]) -> TaskL
     return TaskList(tasks=tuple(TaskSpec(id=name, title=titles.get(name) or name) for name in names))
 
 
-def _statuses(folder: str) -> dict[str, str]:
+def _statuses(folder: str) -> dict[str, str] | None:
+    """By task; None when no file says it."""
     found = read_object(os.path.join(folder, "task-status.json"))
     if found is not None:
         return {task: text_of(status) for task, status in found.items() if status in (DONE, FAILED)}
     lines = read_text(os.path.join(folder, "prd.json"))
     if lines is None:
-        return {}
+        return None
     try:
         listed = rows(msgspec.json.decode(lines.encode()))
-    except msgspec.MsgspecError:
-        return {}
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return None
     items = [table(item) for item in listed]
     return {text_of(item.get("id")): text_of(item["status"]) for item in items if item.get("status") in (DONE, FAILED)}
 
 
-def _spent(checkpoint: dict[str, Any]) -> Spent:
+def _spent(folder: str, checkpoint: dict[str, Any]) -> Spent:
     usage = [table(part) for part in table(checkpoint.get("usage")).values()]
-    if not usage:
+    if not checkpoint:
+        usage = [table((read_object(os.path.join(folder, "summary.json")) or {}).get("tokens"))]
+    if not any(usage):
         return Spent(input_tokens=number(checkpoint.get("tokens_used")))
-    cost = sum(float(part.get("cost") or 0) for part in usage)
     return Spent(
         input_tokens=sum(number(part.get("prompt")) for part in usage),
         output_tokens=sum(number(part.get("eval")) for part in usage),
-        dollars=cost,
+        dollars=sum(plausible_amount(part.get("cost")) for part in usage),
     )
 
 
@@ -291,6 +344,8 @@ def _task_of(event: dict[str, Any]) -> str | None:
 
 
 def _history(folder: str) -> Iterator[Entry]:
+    if not os.path.isfile(_events_file(folder)):
+        return
     calls: dict[str, str] = {}  # the open call of each conversation
     for position, event in JsonLines(_events_file(folder)):
         task = _task_of(event)

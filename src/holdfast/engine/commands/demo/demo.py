@@ -172,7 +172,7 @@ def start_runner(
     """Start a session of the runner as a process of its own; its output goes to stderr."""
     return subprocess.Popen(
         [*program, "resume", run_id, "--quiet"],
-        env={**os.environ, "HOLDFAST_HOME": home.path, **environment},
+        env={**home.environment, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

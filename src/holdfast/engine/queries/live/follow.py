@@ -12,6 +12,7 @@ from holdfast.engine.queries.live.live_text import open_turns
 from holdfast.engine.queries.logs import LogLine, parse_batch
 from holdfast.store.base import Batch, Log, Position
 from holdfast.store.fold import fold_log
+from holdfast.store.live_log import LiveLog
 
 
 class RunUpdate(NamedTuple):
@@ -22,7 +23,10 @@ class RunUpdate(NamedTuple):
 
 
 class Follower:
-    """Follows a log from a position, or from its current end. Reads only; it owns nothing."""
+    """Follows a log from a position, or from its current end. Reads only; it owns nothing.
+
+    What a rewind has abandoned already is left out; what is abandoned later was seen before.
+    """
 
     def __init__(self, log: Log, fold: Fold, folded: Position, after: Position) -> None:
         self._log = log
@@ -52,7 +56,7 @@ class Follower:
 
     async def updates(self) -> AsyncGenerator[RunUpdate, None]:
         """Yield everything after the position, as it is written. Never ends by itself."""
-        batches = self._log.follow(self._after)
+        batches = self._live_log().follow(self._after)
         assert isinstance(batches, AsyncGenerator)
         async with aclosing(batches):
             async for update in self._updates_in(batches):
@@ -60,8 +64,11 @@ class Follower:
 
     async def pending_updates(self) -> AsyncGenerator[RunUpdate, None]:
         """Yield what is there already and was not yielded yet."""
-        async for update in self._updates_in(self._log.read(self._after)):
+        async for update in self._updates_in(self._live_log().read(self._after)):
             yield update
+
+    def _live_log(self) -> Log:
+        return LiveLog(self._log, self.state.rewinds)
 
     async def _updates_in(self, batches: AsyncIterator[Batch]) -> AsyncIterator[RunUpdate]:
         async for batch in batches:

@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 
+from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.git.repository import find_repository, worktree_top
 from holdfast.git.worktrees.uncommitted import uncommitted_paths
 from holdfast.leaf.errors import BadInput
@@ -24,3 +25,15 @@ async def uncommitted_changes(repo: str) -> list[str]:
     except BadInput:
         return []
     return await uncommitted_paths(repository, top)
+
+
+async def list_branches(repo: str) -> tuple[str | None, list[str]]:
+    """The checked-out branch, and all branches that are not of a run."""
+    repository = await find_repository(repo)
+    refs = await repository.refs("refs/heads/")
+    names = [name.removeprefix("refs/heads/") for name in refs]
+    try:
+        _, current = await repository.resolve_base(repo, None)
+    except BadInput:  # a repository without a commit
+        current = ""
+    return current if current in names else None, [name for name in names if not name.startswith(BRANCH_PREFIX)]

@@ -12,6 +12,7 @@ from holdfast.engine.config.config import (
     mistakes_in_roles,
     roles_of_flag,
 )
+from holdfast.engine.config.flags import with_absolute_paths
 
 __all__ = [
     "Config",
@@ -24,4 +25,5 @@ __all__ = [
     "load_config_here",
     "mistakes_in_roles",
     "roles_of_flag",
+    "with_absolute_paths",
 ]
