@@ -1,0 +1,1 @@
+"""`holdfast serve`: the API, the page that uses it, and who may."""

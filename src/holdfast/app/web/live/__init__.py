@@ -1,0 +1,1 @@
+"""What is pushed to clients: the board, runs, hints, jobs, terminals."""
