@@ -24,6 +24,7 @@ COMMANDS = {
     "stop": "stop a run cleanly",
     "wait": "wait until a run stops",
     "watch": "resume runs that a crash or a reboot interrupted",
+    "serve": "the page in your browser: all runs, with an API for programs",
     "ls": "list runs and their status",
     "top": "dashboard: all runs on one screen, with keys to attend to them",
     "show": "show one run: tasks, sessions, checkpoint, next step",
@@ -36,9 +37,11 @@ COMMANDS = {
     "merge": "merge a run's work into one of your branches",
     "push": "push a run's branch to a remote, never by force",
     "pr": "open a pull request for a run, once",
+    "import": "continue a run of another machine, from its bundle",
     "fork": "create a run with the past of another, up to a point",
     "rewind": "take a run back to an earlier point: conversation, files and plan",
     "archive": "delete a run's worktrees and branches, keep its log",
+    "prune": "shrink archived runs: compress, withhold transcripts, delete",
     "reset": "delete a run: its worktrees, branches and folder",
     "salvage": "list, show and restore work saved before a destructive step",
     "doctor": "find what a crash left behind; --fix repairs it",
@@ -46,22 +49,25 @@ COMMANDS = {
     "agents": "list agents, and probe what each can do",
     "workflow": "list, draw and check workflows",
     "preferences": "list, accept and refuse what agents propose for later runs",
+    "notify": "try where notifications go; see what is not delivered",
     "init": "find agents and checks, and write the config",
     "config": "show settings and their origins; init, path, trust, schema",
     "mcp": "serve the tools with which an agent reports to its run",
     "agent": "run an agent that comes with Holdfast: builtin, playbook",
     "demo": "kill an agent and a runner, resume, and lose nothing",
+    "worker": "run runs of the cluster on this machine; drain ends one",
+    "workers": "list the workers of the cluster, and what each runs",
     "completion": "print a completion script for your shell",
 }
 
 GROUPS = {
-    "work": ("run", "resume", "plan", "adopt", "fork", "watch", "demo"),
-    "attend": ("attach", "chat", "send", "accept", "approve", "deny", "stop", "wait"),
-    "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
+    "work": ("run", "resume", "plan", "adopt", "import", "fork", "watch", "demo"),
+    "attend": ("serve", "attach", "chat", "send", "accept", "approve", "deny", "stop", "wait"),
+    "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff", "workers"),
     "publish": ("merge", "push", "pr"),
-    "maintain": ("rewind", "archive", "reset", "salvage", "doctor", "selftest"),
-    "setup": ("init", "config", "completion", "preferences", "workflow", "agents"),
-    "programs": ("agent", "mcp"),
+    "maintain": ("rewind", "archive", "prune", "reset", "salvage", "doctor", "selftest"),
+    "setup": ("init", "config", "notify", "completion", "preferences", "workflow", "agents"),
+    "programs": ("agent", "mcp", "worker"),
 }
 
 _HELP = """\
@@ -87,8 +93,8 @@ HELP_WIDTH = 100  # columns of the help files
 def entry() -> None:
     """The `holdfast` program."""
     code = main(sys.argv[1:])
-    if sys.argv[1:] == ["ls"]:  # everything is written: Python's teardown would cost a tenth of the time
-        os._exit(code)
+    if sys.argv[1:] == ["ls"] or sys.argv[1:2] in (["run"], ["resume"], ["mcp"]):
+        os._exit(code)  # everything is written, and Python would take long to forget all that is loaded
     sys.exit(code)
 
 
@@ -198,7 +204,7 @@ def _suggestion(name: str) -> str:
 def module_of(command: str) -> str:
     """Return the module of a command: one file each, in the folder of its group."""
     group = next(group for group, commands in GROUPS.items() if command in commands)
-    return f"holdfast.app.cli.{group}.{command}"
+    return f"holdfast.app.cli.{group}.{command}{'_' if command == 'import' else ''}"  # a word of Python's
 
 
 def _restore_sigchld() -> None:

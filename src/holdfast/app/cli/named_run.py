@@ -7,6 +7,7 @@ import sys
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import printable, status_text
 from holdfast.engine.home import Home
+from holdfast.engine.queries.runs import ListedRun
 from holdfast.leaf.errors import NothingToDo
 
 
@@ -24,13 +25,20 @@ def find_run(home: Home, name: str | None, *status: str) -> str:
     from holdfast.engine.queries.resumable import runs_here  # slow imports that a named run does not need
 
     runs = asyncio.run(runs_here(home, os.getcwd()))
+    if runs is None:
+        raise NothingToDo(f"{os.getcwd()} is in no git repository; name a run, or list all with: holdfast ls")
     matches = (run for wanted in status or ("",) for run in runs if wanted in ("", run.status))
     found = next(matches, None)
     if found is None:
-        kind = " or ".join(status_text(wanted) for wanted in status)
+        kind = " or ".join(status_text(wanted) for wanted in status) if "" not in status else ""
         raise NothingToDo(
             f"this repository has no run{f' that is {kind}' if kind else ''}; list all runs with: holdfast ls"
         )
-    goal = printable(" ".join((found.summary.goal or "").split()))
-    sys.stderr.write(f"using {found.id} ({status_text(found.status)}){f': {goal}' if goal else ''}\n")
+    print_chosen(found)
     return found.id
+
+
+def print_chosen(run: ListedRun) -> None:
+    """Say which run a command works on that was given none."""
+    goal = printable(" ".join((run.summary.goal or "").split()))
+    sys.stderr.write(f"using {run.id} ({status_text(run.status)}){f': {goal}' if goal else ''}\n")

@@ -38,3 +38,17 @@ document.getElementById("unfold").addEventListener("click", (event) => {
   for (const details of document.querySelectorAll("details")) details.open = open;
   event.target.textContent = open ? "fold all" : "unfold all";
 });
+
+function reveal() {
+  const target = location.hash.startsWith("#p") && document.getElementById(location.hash.slice(1));
+  if (!target) return;
+  for (let parent = target.parentElement; parent; parent = parent.parentElement) {
+    if (parent.tagName === "DETAILS") parent.open = true;
+  }
+  const entry = target.nextElementSibling ?? target;
+  entry.scrollIntoView({ block: "center" });
+  for (const old of document.querySelectorAll(".shown")) old.classList.remove("shown");
+  entry.classList.add("shown");
+}
+window.addEventListener("hashchange", reveal);
+reveal();

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from holdfast.app.html.escape import escape_text
 from holdfast.app.html.spool import Spool
 from holdfast.app.html.summary import summary
+from holdfast.app.html.timeline import draw_timeline, positions_of
 from holdfast.app.html.transcript import CONVERSATION_EVENTS, Transcript
 from holdfast.app.text.events import describe_event, event_colour, event_subject
 from holdfast.app.text.screen import format_time, pluralize
@@ -20,6 +21,7 @@ from holdfast.core.state import RunState
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import ALL_EVENTS, read_log, view_run
+from holdfast.engine.queries.timeline import RunTimelines
 
 _TIMELINE = ""  # not the id of a conversation
 
@@ -27,14 +29,17 @@ _TIMELINE = ""  # not the id of a conversation
 async def write_page(home: Home, run_id: str, out: BinaryIO) -> None:
     view = await view_run(home, run_id)
     _write_lines(out, _head(run_id))
-    _write_lines(out, summary(view, await digest_of(home, run_id, view=view)))
+    picture = await RunTimelines(home).picture(view)
+    _write_lines(out, summary(view, await digest_of(home, run_id, view=view), draw_timeline(picture)))
+    anchors = Anchors(positions_of(picture))
     with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
         spool, kinds = Spool(folder), dict[str, None]()
         transcript = Transcript()
         async with aclosing(read_log(home, run_id, ALL_EVENTS)) as lines:
             async for log_line in lines:
+                anchors.note_passed(log_line.cursor)
                 if isinstance(log_line.line, Line):
-                    _add_line(log_line.line, view.state, spool, transcript, kinds)
+                    _add_line(log_line.line, view.state, spool, transcript, kinds, anchors)
         _write_lines(out, _toolbar(kinds))
         for name in spool.names():
             if name != _TIMELINE:
@@ -47,13 +52,31 @@ async def write_page(home: Home, run_id: str, out: BinaryIO) -> None:
     _write_lines(out, ["</section></main>", f"<script>{_read_asset('page.js')}</script>", "</body></html>"])
 
 
-def _add_line(line: Line, state: RunState, spool: Spool, transcript: Transcript, kinds: dict[str, None]) -> None:
+class Anchors:
+    """The targets of links: the next thing on the page after the line of each position."""
+
+    def __init__(self, positions: set[int]) -> None:
+        self._wanted = positions
+        self._passed: list[int] = []
+
+    def note_passed(self, position: int) -> None:
+        if position in self._wanted:
+            self._passed.append(position)
+
+    def take(self) -> str:
+        passed, self._passed = self._passed, []
+        return "".join(f"<a id=p{position}></a>" for position in passed)
+
+
+def _add_line(
+    line: Line, state: RunState, spool: Spool, transcript: Transcript, kinds: dict[str, None], anchors: Anchors
+) -> None:
     """Add an event to its conversation, or to the timeline if it belongs to none."""
     event = _decode_event(line)
     if isinstance(event, CONVERSATION_EVENTS):
         piece = transcript.html_for(event, line.ts)
         if piece is not None:
-            spool.add(getattr(event, "conversation", "") or "unnamed", piece)
+            spool.add(getattr(event, "conversation", "") or "unnamed", anchors.take() + piece)
         return
     text = describe_event(event) if event is not None else line.type
     if text is None:
@@ -64,7 +87,7 @@ def _add_line(line: Line, state: RunState, spool: Spool, transcript: Transcript,
     colour = event_colour(event) if event is not None else None
     spool.add(
         _TIMELINE,
-        f'<div class="e line {colour or ""}" '
+        f'{anchors.take()}<div class="e line {colour or ""}" '
         f'data-kind="{escape_text(kind)}"><time>{escape_text(format_time(line.ts))}</time>'
         f"<b>{subject}</b><span>{escape_text(text)}</span></div>",
     )

@@ -7,13 +7,14 @@ from holdfast.app.text.digest import format_needs
 from holdfast.app.text.screen import format_time, pluralize, status_text
 from holdfast.app.text.task_tree import task_facts
 from holdfast.core.end_reason import end_reason_text
-from holdfast.core.state import Check, RunState, Task, TaskStatus
+from holdfast.core.state import RunState
 from holdfast.core.summary.digest import Digest
 from holdfast.core.summary.spending import run_cost_text
+from holdfast.core.task_state import Check, Task, TaskStatus
 from holdfast.engine.queries.logs import RunView
 
 
-def summary(view: RunView, digest: Digest) -> Iterator[str]:
+def summary(view: RunView, digest: Digest, picture: Iterator[str]) -> Iterator[str]:
     state = view.state
     goal = state.run.goal if state.run is not None else ""
     yield (
@@ -29,6 +30,7 @@ def summary(view: RunView, digest: Digest) -> Iterator[str]:
         yield "<section id=needs><h2>Needs you</h2><ul>"
         yield from (f"<li>{escape_text(line)}</li>" for line in needs)
         yield "</ul></section>"
+    yield from picture
     yield from _tasks(state)
     yield from _sessions(state)
 
@@ -112,6 +114,7 @@ def _sessions(state: RunState) -> Iterator[str]:
     yield "<section id=sessions><h2>Sessions and checkpoints</h2><table>"
     for session in state.sessions.values():
         ended = f"ended: {end_reason_text(session.end_reason)}" if session.ended else "interrupted"
+        ended += ", taken back" if session.abandoned else ""
         cells = (session.command or "?", format_time(session.started), format_time(session.last), ended)
         yield f"<tr>{''.join(f'<td>{escape_text(cell)}</td>' for cell in cells)}</tr>"
         for point in state.checkpoints:

@@ -3,6 +3,8 @@
 import json
 import sys
 
+import msgspec
+
 from holdfast.app.text.screen import column_widths, paint, pluralize, printable
 from holdfast.engine.queries.diff import ChangedFile, Comparison
 
@@ -24,7 +26,7 @@ _HEADINGS = (
 def print_comparison(comparison: Comparison, *, stat: bool, as_json: bool) -> None:
     if as_json:
         for file in comparison.files:
-            print(json.dumps(file._asdict(), ensure_ascii=False))
+            print(json.dumps(msgspec.to_builtins(file), ensure_ascii=False))
     elif stat:
         _print_stat(comparison.files)
     else:

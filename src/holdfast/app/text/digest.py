@@ -83,7 +83,7 @@ def _summary_rows(digest: Digest) -> Iterator[tuple[str, str]]:
         interrupted = f", {digest.cut_turns} interrupted" if digest.cut_turns else ""
         yield "turns", f"{digest.turns} ended{interrupted}"
     if digest.tokens or digest.dollars is not None or digest.unpriced:
-        yield "spent", spent_text(digest.tokens, digest.dollars, digest.unpriced)
+        yield "spent", spent_text(digest.tokens, digest.dollars, digest.unpriced, digest.estimate)
     if digest.repairs:
         yield "repaired", f"{pluralize(digest.repairs, 'torn write')} at the end of the log"
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.app.text.screen import pluralize, printable
+from holdfast.app.text.screen import format_time, pluralize, printable
 from holdfast.core.conversation.call_text import call_lines, call_summary, to_printable
 from holdfast.core.conversation.states import IMPORTED
 from holdfast.core.end_reason import end_reason_text
@@ -23,6 +23,7 @@ from holdfast.core.events import (
     phase,
     plan,
     preparation,
+    provider,
     rewind,
     session,
     task,
@@ -31,11 +32,13 @@ from holdfast.core.events import (
 from holdfast.core.events import agent as agents
 from holdfast.core.events import branch as branches
 from holdfast.core.events import conversation as conversations
-from holdfast.core.messages.schema import is_report
+from holdfast.core.messages.attachments import size_text
+from holdfast.core.messages.schema import MessageKind, is_report
 from holdfast.core.state import RunState
 from holdfast.core.summary.gates import gate_lines, gate_of
 from holdfast.core.text.excerpt import excerpt_lines
-from holdfast.core.work.names import run_of_branch
+from holdfast.core.work.foreign_tools import tool_name
+from holdfast.core.work.names import run_of_branch, short_point_name, task_of_branch
 
 _MAX_LINE_CHARS = 400  # more than a terminal shows
 _EXCERPT_LINES = 5  # from each end of a failed command's output
@@ -53,6 +56,7 @@ SILENT_EVENTS: Final[frozenset[type[Event]]] = frozenset(
         branches.BranchCreated,
         branches.BranchDeleted,
         conversations.ConversationStateChanged,
+        conversations.CommandsListed,
         conversations.ConversationTokenStored,
         conversations.ConversationDetached,
         conversations.TurnStarted,
@@ -162,6 +166,8 @@ _COLOURS: Mapping[type[Event], str] = {
     conversations.ToolReturned: "yellow",
     agents.AgentDied: "yellow",
     issue.WarningLogged: "yellow",
+    provider.QuotaHit: "yellow",
+    provider.OutageMet: "yellow",
     log.LogRepaired: "yellow",
     session.SessionStart: "cyan",
     session.SessionEnd: "cyan",
@@ -221,6 +227,11 @@ def _verdict(event: work.VerdictGiven) -> str:
     return _with_detail(f"rejected, iteration {event.iteration}{synthetic}", event.concern or event.category)
 
 
+def _checks(event: work.ValidationFinished) -> str:
+    passed = "no checks to run" if event.ran == 0 else "all checks passed"
+    return passed if event.passed else f"checks failed: {', '.join(event.failed)}"
+
+
 def _commit(event: work.TaskCommitted) -> str:
     return f"committed {event.commit[:10]}" if event.commit else "no changes, so no commit"
 
@@ -239,8 +250,10 @@ def _merge(event: branches.BranchMerged) -> str:
 
 
 def _short_branch(branch: str) -> str:
-    """Return the last part of a run's own branch, or the whole name of another branch."""
-    return branch.rpartition("/")[2] if run_of_branch(branch) is not None else branch
+    """Return the task of a run's branch, or the whole name of another branch. `main` may be the user's, too."""
+    if run_of_branch(branch) is None:
+        return branch
+    return task_of_branch(branch) or "the run's branch"
 
 
 def _agent_name(agent: str | None) -> str:
@@ -254,6 +267,23 @@ def _attachment(event: conversations.ConversationAttached) -> str | None:
 
 def _failed_recovery(event: conversations.RecoveryStrategyFailed) -> str:
     return _with_detail("agent failed to start" if event.rung == "start" else f"{event.rung} failed", event.reason)
+
+
+_FORM_TEXTS: Final[Mapping[str, str]] = {
+    "image": "as an image",
+    "audio": "as audio",
+    "embedded": "with its text",
+    "link": "as a link: the agent takes it in no other form, and reads the file itself",
+    "missing": "missing: the file is not in the run's folder any more",
+}
+
+
+def _sent_files(event: conversations.FilesSent) -> str:
+    parts = (
+        f"{file.name} ({file.media_type}, {size_text(file.size)}) {_FORM_TEXTS.get(file.form, file.form)}"
+        for file in event.sent
+    )
+    return f"sent {'; '.join(parts)}"
 
 
 def _message(event: conversations.MessageRecorded) -> str | None:
@@ -289,7 +319,7 @@ def _permission_answer(event: conversations.PermissionAnswered) -> str:
 
 
 def _inbox_message(event: inbox.InboxConsumed) -> str:
-    if is_report(event.kind):
+    if is_report(event.kind) or event.kind == MessageKind.REFUSED_REPORT:
         return ""  # the next event describes its effect
     try:
         body: Any = json.loads(bytes(event.body))
@@ -310,6 +340,16 @@ def _hook(event: work.HookRan) -> str | None:
     return _with_detail(f"hook {event.hook} failed", event.problem or f"exit {event.exit_code}")
 
 
+def _quota(event: provider.QuotaHit) -> str:
+    reset = f"resets at {format_time(event.resets_at)} UTC" if event.resets_at else "no reset time is known"
+    return f"{event.agent}: usage limit reached; {reset}, next prompt at {format_time(event.until)} UTC"
+
+
+def _outage(event: provider.OutageMet) -> str:
+    why = f" ({event.detail})" if event.detail else ""
+    return f"{event.agent}: its provider cannot be reached{why}; next prompt at {format_time(event.until)} UTC"
+
+
 def _budget_caps(event: budget.BudgetSet) -> str:
     tokens = f"{event.tokens:,} tokens" if event.tokens is not None else None
     dollars = f"${event.dollars:.2f}" if event.dollars is not None else None
@@ -321,9 +361,13 @@ def _agent_fault(event: conversations.AgentMisbehaved) -> str:
     return _with_detail(f"agent misbehaved: {event.what}{times}", event.detail)
 
 
+def _point_text(event: rewind.RunRewound | rewind.RunForked) -> str:
+    return short_point_name(event.point) if event.point is not None else f"@{event.position}"
+
+
 def _rewind(event: rewind.RunRewound) -> str:
     what = {"files": "the files went back", "conversation": "the conversation went back"}.get(event.only, "went back")
-    return f"{'undid a rewind: ' if event.undoes is not None else ''}{what} to {event.point or event.position}"
+    return f"{'undid a rewind: ' if event.undoes is not None else ''}{what} to {_point_text(event)}"
 
 
 DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
@@ -333,13 +377,28 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.SeedsCommitted: _seeds,
     session.ResumeChosen: lambda e: _with_detail(f"choice: {e.choice}", ", ".join(e.tasks) or None),
     session.RunResumed: lambda e: f"resumed (last stop: {e.last_stop or 'unknown'}): {e.summary}",
-    adoption.RunAdopted: lambda e: f"adopted from {e.tool}: {e.path}",
+    adoption.RunAdopted: lambda e: f"adopted from {tool_name(e.tool)}: {e.path}",
     session.RunMoved: lambda e: f"the repository moved to {e.repo}",
     session.RunArchived: lambda _: "archived",
     rewind.RunRewound: _rewind,
-    rewind.RunForked: lambda e: f"forked from {e.parent} at {e.point or e.position}",
+    rewind.RunForked: lambda e: f"forked from {e.parent} at {_point_text(e)}",
     rewind.RewindFinished: lambda _: "worktrees and branches are at that point",
     plan.PlanCreated: _plan,
+    plan.PlanProposed: lambda e: (
+        f"proposed a plan: {pluralize(len(e.tasks), 'task')}, {pluralize(len(e.seeds), 'seed file')}"
+        if e.by is None
+        else f"the plan was changed by {e.by}: {pluralize(len(e.tasks), 'task')}"
+    ),
+    plan.PlanAccepted: lambda e: f"plan accepted{' by ' + e.by if e.by else ''}; preparing {e.run_id}",
+    plan.RunPrepared: lambda e: (
+        f"prepared {e.run_id}; start it with: holdfast resume {e.run_id}"
+        if e.problem is None
+        else f"no run was prepared: {e.problem}"
+    ),
+    plan.RunInterviewed: lambda e: (
+        f"planned in the interview {e.run_id} with {_agent_name(e.agent)}{f', model {e.model}' if e.model else ''}: "
+        f"{pluralize(e.turns, 'turn')}, {e.input_tokens + e.output_tokens} tokens"
+    ),
     phase.PhaseStarted: lambda e: _with_detail(f"phase started{f', round {e.round}' if e.round > 1 else ''}", e.reason),
     phase.PhaseCompleted: lambda e: _with_detail(f"phase ended ({e.outcome})", e.reason),
     phase.PhaseFailed: lambda e: f"phase failed: {e.reason}",
@@ -367,7 +426,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     work.CaseSubmitted: lambda e: f"submitted its case, iteration {e.iteration}",
     work.ReportRefused: lambda e: f"{e.tool} rejected (attempt {e.attempt}): {e.error}",
     work.ValidatorFinished: _validator,
-    work.ValidationFinished: lambda e: "all checks passed" if e.passed else f"checks failed: {', '.join(e.failed)}",
+    work.ValidationFinished: _checks,
     work.VerdictGiven: _verdict,
     work.IterationEnded: lambda e: f"iteration {e.iteration} ended without a result: {end_reason_text(e.reason)}",
     work.TaskCommitted: _commit,
@@ -388,6 +447,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     conversations.ConversationAttached: _attachment,
     conversations.RecoveryStrategyFailed: _failed_recovery,
     conversations.ModeChanged: lambda e: f"mode: {e.mode}",
+    conversations.FilesSent: _sent_files,
     conversations.AgentPlanned: lambda e: _agent_plan(e.entries),
     conversations.AgentMisbehaved: _agent_fault,
     conversations.PermissionRequested: lambda e: f"asks: {call_summary(e)}",
@@ -414,9 +474,14 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     issue.BlockerReported: lambda e: _with_detail("unblocked" if e.resolved else "blocked", e.description),
     issue.WarningLogged: lambda e: f"warning: {e.message or 'no message'}",
     budget.BudgetSet: _budget_caps,
+    provider.QuotaHit: _quota,
+    provider.OutageMet: _outage,
+    provider.LimitLifted: lambda e: f"{e.agent} gets prompts again{f', as {e.by} said' if e.by else ''}",
     inbox.InboxConsumed: _inbox_message,
     inbox.InboxRejected: lambda e: f"message skipped: {e.reason}",
     inbox.InboxReread: lambda _: "reading the inbox again from its start",
+    log.LogWithheld: lambda e: f"{e.event} withheld (rule {e.rule})",
+    log.RetentionApplied: lambda e: f"{e.events} events withheld by rule {e.rule} ({e.bytes} bytes)",
     log.LogRepaired: lambda e: f"set aside a torn write at the end of the log ({e.bytes} bytes): {e.reason}",
 }
 

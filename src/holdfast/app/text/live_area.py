@@ -10,8 +10,9 @@ from holdfast.app.text.spans import Row, Span, pad_to_width
 from holdfast.core.conversation.call_text import call_summary
 from holdfast.core.conversation.live_text import OpenText
 from holdfast.core.conversation.states import ConversationState
-from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, RunState
 from holdfast.core.summary.spending import cost_text, unpriced_count
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 
 _FINISHED_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
 _STAGE_ACTIVITIES = {
@@ -121,8 +122,10 @@ def spend_texts(state: RunState) -> list[str]:
     tokens = spent.input_tokens + spent.output_tokens
     cap = f" of ${spent.cap_dollars:.2f}" if spent.cap_dollars is not None else ""
     unpriced = unpriced_count(state)
-    has_cost = spent.dollars is not None or unpriced or cap
-    dollars = f"{'cost ' if unpriced else ''}{cost_text(spent.dollars, unpriced)}{cap}" if has_cost else ""
+    has_cost = spent.dollars is not None or spent.estimate is not None or unpriced or cap
+    dollars = (
+        f"{'cost ' if unpriced else ''}{cost_text(spent.dollars, unpriced, spent.estimate)}{cap}" if has_cost else ""
+    )
     parts = [part for part in (f"{tokens:,} tokens" if tokens else "", dollars) if part]
     return [" · ".join(parts), parts[-1]] if parts else []
 

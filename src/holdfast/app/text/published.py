@@ -20,3 +20,6 @@ def warn_uncommitted(published: PublishedBranch) -> None:
     if published.uncommitted:
         files = pluralize(published.uncommitted, "changed file")
         sys.stderr.write(f"not included: {files} in the run's worktree that are not committed\n")
+    if published.hook_not_run is not None:
+        hook = printable(published.hook_not_run)
+        sys.stderr.write(f"not run: the hook {hook}; it is a file of the repository, which agents can write\n")

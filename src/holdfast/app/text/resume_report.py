@@ -6,7 +6,8 @@ from holdfast.app.text.screen import format_time, paint, paint_status, pluralize
 from holdfast.core.decide.analysis import Analysis, SeqGap
 from holdfast.core.decide.resume import NOTHING_LEFT, ResumeCase
 from holdfast.core.end_reason import end_reason_text
-from holdfast.core.state import CheckpointReached, Issue, RunState, TaskStatus
+from holdfast.core.state import CheckpointReached, Issue, RunState
+from holdfast.core.task_state import TaskStatus
 
 _MAX_ITEMS = 20
 _CHOSEN_TEXT = 'Continuing the choice made before the interruption: "{}"'

@@ -1,14 +1,15 @@
 """Points of a run, and what a rewind would do, as text."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from holdfast.app.text.screen import column_widths, format_time, pluralize, printable
+from holdfast.app.text.screen import column_widths, format_time, pluralize, printable, shorten_to_width
 from holdfast.core.events.rewind import RewindAxis
+from holdfast.core.work.names import short_point_name
 from holdfast.engine.commands.rewind import RewindPlan
-from holdfast.engine.queries.points import Point
+from holdfast.engine.queries.points import Point, PointKind
 
 _MAX_CALLS = 20
+_MIN_MESSAGE_WIDTH = 10
 _WHAT = {
     RewindAxis.BOTH: "conversation, files and plan",
     RewindAxis.FILES: "files only; the agents are told",
@@ -16,22 +17,8 @@ _WHAT = {
 }
 
 
-def plan_as_json(plan: RewindPlan) -> dict[str, Any]:
-    return {
-        "id": plan.run_id,
-        "point": plan.point,
-        "position": plan.position,
-        "only": plan.only,
-        "undoes": plan.undoes,
-        "worktrees": [
-            {**change._asdict(), "files": [file._asdict() for file in change.files]} for change in plan.worktrees
-        ],
-        "abandoned": plan.abandoned._asdict(),
-    }
-
-
 def plan_lines(plan: RewindPlan) -> Iterator[str]:
-    yield f"{printable(plan.run_id)} goes back to {printable(plan.point)} ({_WHAT[plan.only]})"
+    yield f"{printable(plan.run_id)} goes back to {printable(short_point_name(plan.point))} ({_WHAT[plan.only]})"
     if plan.only != RewindAxis.FILES:
         yield f"  leaves behind {pluralize(plan.abandoned.turns, 'turn')}; the log keeps everything"
     for change in plan.worktrees:
@@ -43,6 +30,8 @@ def plan_lines(plan: RewindPlan) -> Iterator[str]:
         for file in change.files if change.exists else ():
             counts = "binary" if file.added is None else f"+{file.added} -{file.removed}"
             yield f"  {name}: {printable(file.path)}  {counts}"
+    if plan.running:
+        yield "  the run is at work; it is stopped first"
     yield from _outside_lines(plan)
 
 
@@ -57,23 +46,21 @@ def _outside_lines(plan: RewindPlan) -> Iterator[str]:
             yield f"    and {len(plan.abandoned.calls) - _MAX_CALLS} more"
 
 
-def point_lines(points: Sequence[Point], changed: Sequence[Sequence[str]]) -> Iterator[str]:
+def point_lines(points: Sequence[Point], width: int) -> Iterator[str]:
+    """One line for each point. The last message gets what is left of the width."""
     rows = [
         (
-            printable(_short_name(point)),
+            printable(point.label),
             format_time(point.time),
             printable(point.task or ""),
-            pluralize(len(files), "file") if point.kind == "turn" else "",
-            printable(point.last_message or ""),
+            pluralize(len(point.files), "file") if point.kind is PointKind.TURN else "",
         )
-        for point, files in zip(points, changed, strict=True)
+        for point in points
     ]
     if not rows:
         return
     widths = column_widths(rows)
-    for row in rows:
-        yield "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _short_name(point: Point) -> str:
-    return "-".join(point.name.split("-")[:2]) if point.kind == "turn" else point.name
+    for row, point in zip(rows, points, strict=True):
+        left = "  ".join(f"{cell:{cell_width}}" for cell, cell_width in zip(row, widths, strict=True) if cell_width)
+        room = max(_MIN_MESSAGE_WIDTH, width - len(left) - 2)
+        yield f"{left}  {shorten_to_width(printable(point.last_message or ''), room)}".rstrip()

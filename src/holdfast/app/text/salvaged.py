@@ -3,6 +3,7 @@
 import json
 import sys
 
+from holdfast.app.text.confirm import is_confirmed
 from holdfast.app.text.screen import pluralize, printable
 from holdfast.engine.commands.archive import RunResources
 from holdfast.leaf.errors import Denied, HoldfastError
@@ -18,9 +19,7 @@ def confirm_removal(run_id: str, resources: RunResources | None, action: str) ->
         sys.stderr.write(f"  {line}\n")
     if not sys.stdin.isatty():
         raise Denied(f"not a terminal, so {run_id} was not removed; pass -y to confirm")
-    sys.stderr.write(f"{action} {printable(run_id)}? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed(f"{action} {printable(run_id)}"):
         raise NotConfirmed(f"cancelled; {run_id} was not changed")
 
 

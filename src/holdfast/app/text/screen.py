@@ -15,6 +15,9 @@ ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33
 _STATUS_COLOURS = {
     "running": "cyan",
     "interrupted": "yellow",
+    "quota": "yellow",
+    "outage": "yellow",
+    "day_budget": "yellow",
     "done": "green",
     "unreadable": "red",
     "COMPLETE": "green",
@@ -23,13 +26,18 @@ _STATUS_COLOURS = {
     "SKIPPED": "dim",
     "PENDING": "dim",
 }
+WAITING_FOR_TIME = ("quota", "outage", "day_budget")
 _STATUS_TEXTS = {
     "iter_cap": "iteration limit",
     "evaluator_cap": "evaluator limit",
     "review_cap": "review limit",
     "checks_cap": "checks limit",
     "token_cap": "token limit",
+    "disk_space": "disk space",
     "cost_cap": "cost limit",
+    "day_budget": "day's budget",
+    "repository_budget": "repository's budget",
+    "task_budget": "task's budget",
     "wall_clock": "time limit",
     "no_case": "no case",
     "no_plan": "no plan",
@@ -56,6 +64,16 @@ def paint_status(status: str, width: int = 0) -> str:
 def status_text(status: str) -> str:
     """Return a run's status for people; `--json` has the code."""
     return _STATUS_TEXTS.get(status, status)
+
+
+def status_with_countdown(status: str, resumes_at: str | None, now: float) -> str:
+    """`quota 2h 5m`: the status of a run, and how long it waits for a provider."""
+    if status not in WAITING_FOR_TIME or resumes_at is None:
+        return status_text(status)
+    from holdfast.core.text.moment import format_countdown, parse_moment
+
+    until = parse_moment(resumes_at)
+    return status_text(status) if until is None else f"{status_text(status)} {format_countdown(until - now)}"
 
 
 def status_colour(status: str) -> str | None:
@@ -97,6 +115,14 @@ def terminal_width() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS
     except OSError:
         return _DEFAULT_COLUMNS
+
+
+def format_bytes(count: int) -> str:
+    """`999 B`, `12.3 KB`, `4.5 MB`."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"
 
 
 def format_time(ts: str | None) -> str:

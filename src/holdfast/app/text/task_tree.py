@@ -6,7 +6,8 @@ from holdfast.app.text.screen import pluralize, printable, status_colour
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.end_reason import end_reason_text
 from holdfast.core.phase_state import Approval
-from holdfast.core.state import RunState, Task, TaskStatus, Wave
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Task, TaskStatus, Wave
 
 MAX_ROWS = 30
 

@@ -7,10 +7,13 @@ Each action returns a line about its result once that is on the disk, or None if
 from collections.abc import Awaitable, Callable
 
 from holdfast.app.text.resume_report import instruction_context
+from holdfast.app.text.rewind import plan_lines
 from holdfast.app.tui.questions import (
+    UNDO,
     YES,
     DialogQuestion,
     confirmation,
+    point_choice,
     request_choice,
     request_lines,
     resume_choice_question,
@@ -21,12 +24,16 @@ from holdfast.core.messages.schema import UserAnswer, UserMessage
 from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_to_answer
+from holdfast.core.work.names import short_point_name
 from holdfast.engine.commands.answer import raise_if_answered, send_answer
 from holdfast.engine.commands.detach import resume_options, start_detached
+from holdfast.engine.commands.fork import fork_run
+from holdfast.engine.commands.rewind import RewindRequest, prepare_rewind, rewind_run
 from holdfast.engine.commands.send import send
 from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.points import list_points
 from holdfast.engine.queries.setup.run_settings import on_issue_setting
 from holdfast.leaf.errors import BadInput, NothingToDo, RunOwned
 
@@ -34,6 +41,7 @@ _DENY_PROMPTS = {
     True: "Type what to change before you approve. Enter alone refuses it.",
     False: "Type the reason, which is sent to the agent with its next prompt. Enter denies.",
 }
+_POINT_COLUMNS = 64  # of a point in a dialog
 Ask = Callable[[DialogQuestion], Awaitable[str | None]]
 
 
@@ -100,6 +108,35 @@ class DashboardActions:
             raise BadInput("the message is empty; nothing was sent")
         await send(self._home, run_id, UserMessage(text))
         return f"message queued: {text}{self._resume_hint(run_id)}"
+
+    async def rewind(self, run_id: str) -> str | None:
+        chosen = await self._choose_point(run_id, undo=True)
+        if chosen is None:
+            return None
+        request = RewindRequest(undo=True) if chosen == UNDO else RewindRequest(chosen)
+        prepared = await prepare_rewind(self._home, run_id, request)
+        title, *body = plan_lines(prepared.plan)
+        if not await self._is_confirmed(confirmation(title, *body, yes="rewind")):
+            return None
+        self._show_status(f"rewinding {run_id} …")
+        done = await rewind_run(self._home, run_id, request, prepared)
+        return f"{run_id} is at {short_point_name(done.point)}; b and u take it back, r resumes it"
+
+    async def fork(self, run_id: str) -> str | None:
+        chosen = await self._choose_point(run_id, undo=False)
+        if chosen is None:
+            return None
+        self._show_status(f"forking {run_id} …")
+        return f"forked as {(await fork_run(self._home, run_id, chosen)).run_id}; r resumes it"
+
+    async def _choose_point(self, run_id: str, *, undo: bool) -> str | None:
+        """Return the position of a point as `--to` takes it, or `UNDO`; None if none was chosen."""
+        points = await list_points(self._home, run_id)
+        can_undo = undo and bool((await view_run(self._home, run_id)).state.rewinds)
+        if not points and not can_undo:
+            raise NothingToDo(f"{run_id} has no points")
+        key = await self._ask(point_choice(run_id, points, _POINT_COLUMNS, undo=can_undo))
+        return key if key in (None, UNDO) else f"@{points[int(key) - 1].position}"
 
     async def _is_confirmed(self, question: DialogQuestion) -> bool:
         return await self._ask(question) == YES

@@ -1,6 +1,5 @@
 """Runs `holdfast attach` in the dashboard's terminal while the dashboard is suspended."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ def attach_here(home: Home, run_id: str) -> None:
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         command = holdfast_command("attach", run_id)
-        code = subprocess.run(command, env={**os.environ, "HOLDFAST_HOME": home.path}, check=False).returncode
+        code = subprocess.run(command, env=home.environment, check=False).returncode
         if code != EXIT_INTERRUPTED:
             sys.stderr.write("\nPress Enter to return to the dashboard ")
             sys.stderr.flush()

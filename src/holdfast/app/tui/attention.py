@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import IntEnum
 
-from holdfast.app.text.screen import status_text
+from holdfast.app.text.screen import WAITING_FOR_TIME, status_text
 from holdfast.core.end_reason import EndReason
 from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.needs import NeedKind
@@ -11,7 +11,14 @@ from holdfast.engine.queries.runs import ListedRun
 
 _REQUEST_WANTS = (NeedKind.PERMISSION, NeedKind.APPROVAL)
 _FINISHED_STATUSES = (RunStatus.DONE, RunStatus.ARCHIVED, RunStatus.EMPTY)
-_IDLE_STATUSES = (EndReason.PLANNED, EndReason.STOPPED, EndReason.IDLE)  # left so by a person
+# left so by a person, or continued by `watch` and `serve` when its time comes
+_IDLE_STATUSES = (
+    EndReason.PLANNED,
+    EndReason.STOPPED,
+    EndReason.IDLE,
+    EndReason.REWOUND,
+    *(EndReason(status) for status in WAITING_FOR_TIME),
+)
 
 
 class Attention(IntEnum):

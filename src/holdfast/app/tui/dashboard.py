@@ -48,6 +48,8 @@ class Dashboard(App[None]):
         Binding("r", "act('resume')"),
         Binding("x", "act('stop')"),
         Binding("s", "act('send')"),
+        Binding("b", "act('rewind')"),
+        Binding("f", "act('fork')"),
         Binding("slash", "filter"),
         Binding("escape", "clear_filter"),
         Binding("question_mark", "help"),
@@ -149,6 +151,8 @@ class Dashboard(App[None]):
         self.query_one("#keys", Static).update(_rich_text(fit_row(keys_row(width), width)))
 
     def _draw_list(self) -> None:
+        if not self.is_running:  # it closes, and its widgets go before its workers end
+            return
         pane = self.query_one(SelectionPane)
         width, moment, runs = pane.row_width, now(), self._runs
         columns = choose_columns(runs, moment, width)
@@ -161,6 +165,8 @@ class Dashboard(App[None]):
             self._draw_run()
 
     def _draw_run(self) -> None:
+        if not self.is_running:
+            return
         selected, run, log = self._selected, self.query_one("#run", Pane), self.query_one("#log", Pane)
         is_new, self._displayed = selected is not self._displayed, selected
         run.border_title = printable(selected.run_id) if selected is not None else ""
@@ -180,6 +186,8 @@ class Dashboard(App[None]):
         return detail_rows(selected.view, selected.needs, now(), width, selected.text.open_texts())
 
     def _show_message(self, text: str, colour: str | None = None) -> None:
+        if not self.is_running:
+            return
         rows = wrap_rows(text, self.size.width - 2, max_rows=3, colour=colour)
         self.query_one("#message", Static).update(Text("\n").join(map(_rich_text, rows)))
 

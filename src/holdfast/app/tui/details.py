@@ -181,11 +181,10 @@ def _spend_text(conversation: Conversation) -> str:
 
 
 def _conversation_cost(conversation: Conversation) -> str:
-    return (
-        cost_text(conversation.cost if conversation.priced else None, int(conversation.has_unknown_cost))
-        if conversation.priced or conversation.has_unknown_cost
-        else ""
-    )
+    if not conversation.priced and conversation.estimate is None and not conversation.has_unknown_cost:
+        return ""
+    reported = conversation.cost if conversation.priced else None
+    return cost_text(reported, int(conversation.has_unknown_cost), conversation.estimate)
 
 
 def _resume_rows(view: RunView, width: int) -> Iterator[Row]:

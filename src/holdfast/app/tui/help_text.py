@@ -15,8 +15,13 @@ KEYS = (
     ("q", "quit", "quit; runs continue"),
 )
 
+MORE_KEYS = (  # not in the row of keys
+    ("b", "rewind", "go back to a point of the run, or take back a rewind"),
+    ("f", "fork", "a new run with the past of this one"),
+)
+
 HELP = [
-    *(f"{key:>4}  {name:8}  {about}" for key, name, about in KEYS),
+    *(f"{key:>4}  {name:8}  {about}" for key, name, about in (*KEYS, *MORE_KEYS)),
     "",
     " ↑ ↓  select a run, or scroll; Tab changes the pane",
     "",

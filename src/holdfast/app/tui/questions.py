@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.app.text.rewind import point_lines
 from holdfast.core.conversation.call_text import cut_lines
 from holdfast.core.decide.resume import ResumeDecision
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, with_detail
+from holdfast.engine.queries.points import Point
 
-YES, NO = "y", "n"
+YES, NO, UNDO = "y", "n", "u"
+_MAX_POINTS = 9
 _DETAIL_LINES = 400
 
 
@@ -37,6 +40,16 @@ def resume_choice_question(run_id: str, decision: ResumeDecision) -> DialogQuest
         for option in decision.options
     }
     return DialogQuestion(f"{run_id} needs a decision. How should it continue?", (), answers)
+
+
+def point_choice(run_id: str, points: Sequence[Point], width: int, *, undo: bool) -> DialogQuestion:
+    """Ask for one of the newest points, by a number from 1 to 9."""
+    answers = dict(enumerate(point_lines(points[:_MAX_POINTS], width), start=1))
+    more = [f"{len(points) - _MAX_POINTS} older points: holdfast show {run_id} --points"] * (len(points) > _MAX_POINTS)
+    named = {str(number): line for number, line in answers.items()}
+    return DialogQuestion(
+        f"A point of {run_id}", more, {**named, **({UNDO: "take back the last rewind"} if undo else {})}
+    )
 
 
 def request_lines(need: Need, state: RunState) -> list[str]:

@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.app.text.screen import display_width, pluralize, printable, shorten_to_width, status_colour, status_text
+from holdfast.app.text.screen import (
+    display_width,
+    pluralize,
+    printable,
+    shorten_to_width,
+    status_colour,
+    status_with_countdown,
+)
 from holdfast.app.text.spans import Row, Span, pad_to_width
 from holdfast.app.tui.attention import Attention, attention_of, needs_person
 from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.spending import cost_text
+from holdfast.core.text.moment import parse_moment
 from holdfast.engine.queries.runs import ListedRun
 
 _ATTENTION_MARKS = {
@@ -88,10 +96,10 @@ def _about_span(run: ListedRun) -> Span:
 def _cells(run: ListedRun, now: str) -> tuple[str, ...]:
     summary = run.summary
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
-    cost = cost_text(summary.dollars, summary.unpriced) if _has_cost(run) else "-"
+    cost = cost_text(summary.dollars, summary.unpriced, summary.estimate) if _has_cost(run) else "-"
     return (
         printable(run.id),
-        printable(status_text(run.status)),
+        printable(status_with_countdown(run.status, summary.resumes_at, parse_moment(now) or 0.0)),
         tasks,
         age(summary.updated, now),
         cost,
@@ -101,7 +109,7 @@ def _cells(run: ListedRun, now: str) -> tuple[str, ...]:
 
 def _has_cost(run: ListedRun) -> bool:
     """Whether the run has a cost, known or unknown."""
-    return run.summary.dollars is not None or run.summary.unpriced > 0
+    return run.summary.dollars is not None or run.summary.estimate is not None or run.summary.unpriced > 0
 
 
 def _align_cell(cell: str, column: int, columns: RunListColumns) -> str:
@@ -134,6 +142,8 @@ def summary_row(runs: Sequence[ListedRun], shown: int) -> Row:
         parts += [Span(" · "), Span(f"{needing} {'needs' if needing == 1 else 'need'} you", "yellow")]
     if running:
         parts += [Span(" · "), Span(f"{running} running", "cyan")]
-    if known or unpriced:
-        parts.append(Span(f" · {cost_text(sum(known) if known else None, unpriced)}"))
+    estimates = [run.summary.estimate for run in runs if run.summary.estimate is not None]
+    if known or unpriced or estimates:
+        total, estimate = sum(known) if known else None, sum(estimates) if estimates else None
+        parts.append(Span(f" · {cost_text(total, unpriced, estimate)}"))
     return parts

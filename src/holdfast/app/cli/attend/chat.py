@@ -37,7 +37,11 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("-m", "--message", type=utf8_text, metavar="TEXT", help="send this first")
     parser.add_argument("--new", action="store_true", help="begin another chat")
     parser.add_argument("--agent", type=utf8_text, metavar="NAME", help="the agent of a new chat")
+    parser.add_argument("--name", type=utf8_text, metavar="SLUG", help="the name of a new chat")
     parser.add_argument("--add", type=utf8_text, metavar="AGENT", help="ask another agent too; needs --message")
+    parser.add_argument(
+        "--own-worktree", action="store_true", help="with --add: the agent works in a worktree of its own"
+    )
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
     parser.add_argument(
         "--set", type=utf8_text, action="append", default=[], metavar="KEY=VALUE", help="a setting of a new chat"
@@ -56,12 +60,14 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("not a terminal; use holdfast chat --json, or holdfast send RUN MESSAGE")
     if options.add is not None and not options.message:
         raise BadInput("--add needs the question: holdfast chat RUN --add AGENT -m TEXT")
+    if options.own_worktree and options.add is None:
+        raise BadInput("--own-worktree is for another agent: holdfast chat RUN --add AGENT --own-worktree -m TEXT")
     if options.message is not None and not options.message.strip():
         raise BadInput("the message is empty")
     if options.new and (options.run is not None or options.add is not None):
         raise BadInput("--new begins another chat; name no RUN with it, and no --add")
-    if options.run is not None and (options.agent is not None or options.set):
-        raise BadInput("--agent and --set are for a new chat; add an agent with --add, choose a model with /model")
+    if options.run is not None and (options.agent is not None or options.name is not None or options.set):
+        raise BadInput("--agent, --name and --set are for a new chat; add an agent with --add, a model with /model")
 
 
 async def _chat(home: Home, options: argparse.Namespace) -> int:
@@ -73,7 +79,7 @@ async def _chat(home: Home, options: argparse.Namespace) -> int:
     client = ChatClient(home, run_id)
     await client.open(from_now=options.json)
     if options.add is not None:
-        client.conversation_id = await client.add(options.add, first)
+        client.conversation_id = await client.add(options.add, first, own_worktree=options.own_worktree)
         first = None
     return await _show(client, first, as_json=options.json)
 
@@ -94,7 +100,7 @@ async def _find(home: Home, options: argparse.Namespace) -> str | None:
 
     if options.run is not None:
         return home.find_run(options.run)
-    if options.new or options.agent is not None or options.set:
+    if options.new or options.agent is not None or options.name is not None or options.set:
         return None
     found = await open_chats(home, options.repo)
     if found and not options.json:
@@ -122,7 +128,7 @@ async def _begin(home: Home, options: argparse.Namespace) -> str:
     while True:
         text = text if options.message is not None else await _ask_first_message(options.repo, text or "")
         try:
-            run_id = await start_chat(home, RunRequest(text, options.repo, flags=flags))
+            run_id = await start_chat(home, RunRequest(text, options.repo, options.name, flags=flags))
         except HoldfastError as error:
             if options.message is not None:
                 raise

@@ -38,6 +38,14 @@ def run(arguments: list[str]) -> int:
         "--conversation", type=utf8_text, metavar="ID", help="for a chat: send it to this conversation only"
     )
     parser.add_argument(
+        "--attach",
+        type=utf8_text,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="for a chat: send this file or picture with the message",
+    )
+    parser.add_argument(
         "--change", action="store_true", help="a changed requirement: goes to planning, not to an agent"
     )
     options = parser.parse_args(arguments)
@@ -48,6 +56,8 @@ def run(arguments: list[str]) -> int:
         raise BadInput("the message is empty; pass a text, or - to read standard input")
     if _is_chat(home, run_id):
         return _send_to_chat(home, run_id, text, options)
+    if options.attach:
+        raise BadInput(f"run {run_id} is not a chat, which takes files; name the path in the message")
     if options.conversation is not None:
         raise BadInput(f"run {run_id} is not a chat; name a task with --task")
     if options.task is not None:
@@ -75,11 +85,19 @@ def _warn_of_redaction(text: str) -> bool:
 
 def _send_to_chat(home: Home, run_id: str, text: str, options: argparse.Namespace) -> int:
     """Send a message to a chat. It starts a runner when the chat has none."""
-    from holdfast.engine.commands.chat import send_chat_message  # slow import that other runs do not need
+    from holdfast.app.cli.chat.client import attach_file  # slow imports that other runs do not need
+    from holdfast.engine.commands.chat import send_chat_message
 
     if options.change:
         raise BadInput("a chat has no planner; send the message without --change")
-    message = asyncio.run(send_chat_message(home, run_id, text, task=options.task, conversation=options.conversation))
+
+    async def send_all() -> str:
+        attachments = [await attach_file(home, run_id, path) for path in options.attach]
+        return await send_chat_message(
+            home, run_id, text, task=options.task, conversation=options.conversation, attachments=attachments
+        )
+
+    message = asyncio.run(send_all())
     result = {"run": run_id, "message": message, "redacted": _warn_of_redaction(text)}
     print(json.dumps(result) if options.json else "message received; delivered with the next prompt")
     return EXIT_OK

@@ -2,27 +2,35 @@
 
 import asyncio
 import json
+import sys
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.engine.commands.stop import STOP_TIMEOUT_S, stop_run
+from holdfast.app.text.screen import printable
+from holdfast.engine.commands.stop import STOP_TIMEOUT_S, stop_all_runs, stop_run
 from holdfast.engine.home import Home
-from holdfast.leaf.errors import EXIT_OK
+from holdfast.leaf.errors import EXIT_OK, NothingToDo, TimedOut
 
 _EXAMPLES = """\
   holdfast stop auth-system
-  holdfast stop auth-system --timeout 10"""
+  holdfast stop auth-system --timeout 10
+  holdfast stop --all"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "stop", "Ask a run to stop cleanly, and wait until it has. `holdfast resume` continues it.", _EXAMPLES
     )
-    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="id, start of an id, or slug")
+    parser.add_argument("--all", action="store_true", help="stop every run of this home that is at work")
     parser.add_argument(
         "--timeout", type=float, default=STOP_TIMEOUT_S, metavar="SECONDS", help="how long to wait (default: 60)"
     )
     options = parser.parse_args(arguments)
     home = Home()
+    if options.all == (options.run is not None):
+        parser.error("name a run, or all that are at work: holdfast stop RUN, or holdfast stop --all")
+    if options.all:
+        return _stop_all(home, options.timeout, as_json=options.json)
     run_id = home.find_run(options.run)
     asyncio.run(stop_run(home, run_id, options.timeout))
     print(
@@ -31,3 +39,17 @@ def run(arguments: list[str]) -> int:
         else f"stopped; continue with: holdfast resume {run_id}"
     )
     return EXIT_OK
+
+
+def _stop_all(home: Home, timeout_s: float, *, as_json: bool) -> int:
+    stopped = asyncio.run(stop_all_runs(home, timeout_s))
+    for run_id, problem in stopped.items():
+        if as_json:
+            print(json.dumps({"run": run_id, "stopped": problem is None, "problem": problem}))
+        elif problem is None:
+            print(f"{run_id} stopped; continue with: holdfast resume {run_id}")
+        else:
+            sys.stderr.write(f"{printable(problem)}\n")
+    if not stopped:
+        raise NothingToDo("no run is at work; list the runs with: holdfast ls")
+    return EXIT_OK if all(problem is None for problem in stopped.values()) else TimedOut.exit_code

@@ -4,11 +4,14 @@ The client is never the runner. Each message is durable before it does anything,
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from holdfast.core.conversation.live_text import Hint, LiveText
 from holdfast.core.decide.chat import main_task
+from holdfast.core.events.plan import ProposedTask
+from holdfast.core.messages.attachments import MAX_ATTACHMENT_BYTES, Attachment
 from holdfast.core.messages.schema import EDITABLE_KINDS, UserAnswer
 from holdfast.core.state import Conversation, RunState
 from holdfast.core.summary.needs import Need, NeedKind, needs_to_answer
@@ -21,6 +24,7 @@ from holdfast.engine.queries.conversations import ConversationStatus, conversati
 from holdfast.engine.queries.live.follow import Follower, RunUpdate
 from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.queued import QueuedMessage, list_queued
 from holdfast.leaf.errors import BadInput
 
 _SEEN_TURNS = 2  # shown again, before what is new
@@ -34,6 +38,7 @@ class ChatClient:
         self.conversation_id: str | None = None  # chosen by the person; None: the chat's main one
         self.text = LiveText()
         self.seen: int | None = None  # where this person stopped reading, when the client was opened
+        self.is_stopped_by_rewind = False  # its runner did not die
         self._follower: Follower
         self._position = 0
 
@@ -48,8 +53,8 @@ class ChatClient:
             self.text = await self._follower.open_text()
             return
         self.seen = last_seen(self.home, self.run_id)
-        newest = await start_of_turns(self.home, self.run_id, _NEW_TURNS)
-        known = await start_of_turns(self.home, self.run_id, _SEEN_TURNS, before=self.seen)
+        newest = await start_of_turns(self.home, self.run_id, _NEW_TURNS, rewinds=state.rewinds)
+        known = await start_of_turns(self.home, self.run_id, _SEEN_TURNS, before=self.seen, rewinds=state.rewinds)
         start = max(newest, known)
         self._follower = await Follower.create(self.home, self.run_id, start)
 
@@ -118,8 +123,22 @@ class ChatClient:
 
     # What a person does
 
-    async def say(self, text: str) -> str:
-        return await chat.send_chat_message(self.home, self.run_id, text, conversation=self.conversation_id)
+    async def say(self, text: str, attachments: Sequence[Attachment] = ()) -> str:
+        return await chat.send_chat_message(
+            self.home, self.run_id, text, conversation=self.conversation_id, attachments=attachments
+        )
+
+    async def attach(self, path: str, name: str | None = None, media_type: str | None = None) -> Attachment:
+        return await attach_file(self.home, self.run_id, path, name, media_type)
+
+    async def attach_bytes(self, name: str, data: bytes, media_type: str | None = None) -> Attachment:
+        return await chat.add_attachment(self.home, self.run_id, name, data, media_type)
+
+    async def edit_plan(self, overview: str, tasks: Sequence[ProposedTask], seeds: Sequence[str]) -> str:
+        return await chat.edit_plan(self.home, self.run_id, overview, tasks, seeds)
+
+    async def compact(self) -> str:
+        return await chat.compact(self.home, self.run_id, self._target_id())
 
     async def accept(self, *, finish: bool = False) -> str:
         return await chat.accept(self.home, self.run_id, conversation=self.conversation_id, finish=finish)
@@ -149,8 +168,8 @@ class ChatClient:
         """Start a runner, unless there is one, for messages and answers that the one before did not live to deliver."""
         await chat.ensure_runner(self.home, self.run_id)
 
-    async def queued(self) -> list[chat.QueuedMessage]:
-        return await chat.list_queued(self.home, self.run_id)
+    async def queued(self) -> list[QueuedMessage]:
+        return await list_queued(self.home, self.run_id)
 
     async def edit(self, message_id: str, text: str) -> None:
         await chat.edit_queued(self.home, self.run_id, message_id, text)
@@ -162,6 +181,25 @@ class ChatClient:
         if self.target is None:
             raise BadInput("no agent has been started in this chat yet; send a message first")
         return self.target
+
+
+async def attach_file(
+    home: Home, run_id: str, path: str, name: str | None = None, media_type: str | None = None
+) -> Attachment:
+    """Store a file of this machine in the run's folder, for the next message."""
+    data = await asyncio.to_thread(_read_file, os.path.expanduser(path))
+    return await chat.add_attachment(home, run_id, name or path, data, media_type)
+
+
+def _read_file(path: str) -> bytes:
+    """At most one byte more than an attachment may have: the engine says that it is too long."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise BadInput(f"{path} is not a file; attach its files one by one")
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_ATTACHMENT_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"cannot attach {path}: {error.strerror}") from error
 
 
 async def finish_sending(tasks: set[asyncio.Task[None]], timeout_s: float) -> bool:

@@ -4,28 +4,40 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from holdfast.app.cli.chat.client import ChatClient
+from holdfast.app.cli.chat.rewind_commands import RewindCommands, text_rows
 from holdfast.app.cli.chat.transcript import Transcript, agent_name, note_rows
+from holdfast.app.cli.chat.wrapping import wrap_line
+from holdfast.app.text.interview_plan import parse_plan, plan_for_editor, plan_lines
 from holdfast.app.text.screen import pluralize, printable, shorten_to_width, terminal_width
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.decide.chat import main_task
+from holdfast.core.messages.attachments import Attachment, size_text
 from holdfast.engine.queries.diff import compare_run
 from holdfast.leaf.errors import BadInput, HoldfastError
 
 _MAX_PATCH_LINES = 400
+_HELP_COLUMN = 20
+_OWN_WORKTREE = "--own-worktree"
 
 HELP: Final[Mapping[str, str]] = {
     "/accept": "check, commit and merge the work so far; /accept finish ends the chat then",
-    "/add": "AGENT TEXT: ask another agent, in the same worktree",
+    "/add": "[--own-worktree] AGENT TEXT: ask another agent, in the same worktree unless it gets its own",
     "/agent": "list the conversations; /agent NAME talks to another one",
+    "/attach": "PATH: a file or picture for your next message; without PATH: list them; /attach none drops them",
     "/cancel": "cancel the turn (Ctrl-C)",
+    "/compact": "shorten the agent's memory of the conversation, by the agent's own command",
     "/diff": "what changed since the last accepted work; /diff stat for the files only",
     "/drop": "N: take back a queued message",
     "/edit": "N: change a queued message",
+    "/fork": "[POINT] [NAME]: a new chat with the past of this one",
     "/help": "this list",
     "/mode": "NAME: the agent's mode",
     "/model": "NAME: the agent's model",
+    "/plan": "of an interview: show the plan; /plan edit changes it in your editor",
+    "/points": "list the points that /rewind and /fork take",
     "/queue": "list the messages that wait for the next turn",
     "/quit": "leave; the agent goes on (Ctrl-D)",
+    "/rewind": "[POINT]: take back turns and files, by default the newest turn; shows what first",
     "/show": "N: the input and the result of a tool call",
     "/status": "the agents, and what this chat did so far",
 }
@@ -33,10 +45,10 @@ HELP: Final[Mapping[str, str]] = {
 _KEYS = (
     ("Enter", "send"),
     ("Alt-Enter, \\ Enter", "new line"),
-    ("@file", "name a file; Tab completes"),
+    ("@file", "send a file of the worktree; Tab completes"),
     ("Ctrl-C", "cancel the turn; twice: leave"),
     ("↑ ↓", "what you wrote before"),
-    ("/name", "any other command goes to the agent as text"),
+    ("/name", "any other command goes to the agent, which may have its own"),
 )
 
 
@@ -55,23 +67,39 @@ class Leave(Exception):
 
 
 class ChatCommands:
-    def __init__(self, client: ChatClient, transcript: Transcript, width: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        client: ChatClient,
+        transcript: Transcript,
+        width: Callable[[], int],
+        edit_text: Callable[[str], Awaitable[str]],
+    ) -> None:
+        """`edit_text` lets the person change a text in their editor."""
+        self._edit_text = edit_text
         self._client = client
         self._transcript = transcript
         self._width = width
+        self._rewinds = RewindCommands(client)
+        self.attachments: list[Attachment] = []  # for the next message
         self._commands: Mapping[str, Callable[[str], Awaitable[list[Row]]]] = {
             "/accept": self._accept,
             "/add": self._add,
             "/agent": self._agent,
+            "/attach": self._attach,
+            "/compact": self._compact,
             "/cancel": self._cancel,
             "/diff": self._diff,
             "/drop": self._drop,
             "/edit": self._edit,
+            "/fork": self._fork,
             "/help": self._help,
             "/mode": lambda value: self._option("mode", value),
             "/model": lambda value: self._option("model", value),
+            "/plan": self._plan,
+            "/points": self._points,
             "/queue": self._queue,
             "/quit": self._quit,
+            "/rewind": self._rewind,
             "/show": self._show,
             "/status": self._status,
         }
@@ -85,8 +113,13 @@ class ChatCommands:
         return await self._commands[name.strip()](argument.strip())
 
     async def _help(self, _: str) -> list[Row]:
-        rows = [*HELP.items(), *_KEYS]
-        return [[], *([Span(f"  {name:20}", "bold"), Span(about, "dim")] for name, about in rows), []]
+        room = self._width() - _HELP_COLUMN - 3
+        rows: list[Row] = []
+        for name, about in (*HELP.items(), *_KEYS):
+            first, *rest = wrap_line(about, room)
+            rows.append([Span(f"  {name:{_HELP_COLUMN}}", "bold"), Span(first, "dim")])
+            rows += [[Span(f"  {'':{_HELP_COLUMN}}{line}", "dim")] for line in rest]
+        return [[], *rows, []]
 
     async def _quit(self, _: str) -> list[Row]:
         raise Leave
@@ -95,6 +128,34 @@ class ChatCommands:
         if argument not in ("", "finish", "--finish"):
             raise BadInput(f"/accept takes no {argument!r}; /accept finish ends the chat after the merge")
         await self._client.accept(finish=bool(argument))
+        return []
+
+    async def _attach(self, path: str) -> list[Row]:
+        if path == "none":
+            self.attachments = []
+            return note("nothing is attached")
+        if path:
+            attachment = await self._client.attach(path)
+            self.attachments = [one for one in self.attachments if one.id != attachment.id] + [attachment]
+        found = ", ".join(f"{one.name} ({one.media_type}, {size_text(one.size)})" for one in self.attachments)
+        return note(f"goes with your next message: {found}" if found else "nothing is attached; /attach PATH")
+
+    async def _plan(self, argument: str) -> list[Row]:
+        plan = self._client.state.interview
+        if not self._client.state.is_interview:
+            raise BadInput("only an interview has a plan: holdfast plan --interview GOAL")
+        if plan is None:
+            return note("the interviewer has not submitted a plan yet")
+        if argument not in ("", "edit"):
+            raise BadInput(f"/plan takes no {argument!r}; /plan edit opens your editor")
+        if argument == "edit":
+            changed = parse_plan(await self._edit_text(plan_for_editor(plan)))
+            await self._client.edit_plan(changed.overview, changed.tasks, changed.seeds)
+            return []
+        return [row for line in plan_lines(plan) for row in note(line, "cyan")]
+
+    async def _compact(self, _: str) -> list[Row]:
+        await self._client.compact()
         return []
 
     async def _cancel(self, _: str) -> list[Row]:
@@ -111,10 +172,11 @@ class ChatCommands:
         return [] if self._client.has_runner else note(f"{option} {value}: set when the agent is started next")
 
     async def _add(self, argument: str) -> list[Row]:
-        agent, _, text = argument.partition(" ")
+        own, rest = argument.split(maxsplit=1)[:1] == [_OWN_WORKTREE], argument.removeprefix(_OWN_WORKTREE).strip()
+        agent, _, text = rest.partition(" ")
         if not text.strip():
             raise BadInput("name an agent and what to ask it: /add codex review what was done so far")
-        self._client.conversation_id = await self._client.add(agent, text.strip())
+        self._client.conversation_id = await self._client.add(agent, text.strip(), own_worktree=own)
         return note(f"you now talk to {agent_name(agent)}; back with /agent 1")
 
     async def _agent(self, name: str) -> list[Row]:
@@ -167,10 +229,13 @@ class ChatCommands:
         return int(number), queued[int(number) - 1].id, queued[int(number) - 1].text
 
     async def _show(self, argument: str) -> list[Row]:
-        number = int(argument) if argument.isdecimal() else max(self._transcript.entries, default=0)
-        rows = self._transcript.unfolded(number)
+        newest = str(max(self._transcript.entries, default=0))
+        number = argument or newest
+        rows = self._transcript.unfolded(int(number)) if number.isdecimal() else None
         if rows is None:
-            raise BadInput(f"there is no tool call {argument or ''}".rstrip() + " on the screen")
+            raise BadInput(
+                f"there is no tool call {argument or ''}".rstrip() + f" on the screen; the newest is {newest}"
+            )
         return rows
 
     async def _diff(self, argument: str) -> list[Row]:
@@ -194,6 +259,15 @@ class ChatCommands:
             counts = "binary" if file.added is None else f"+{file.added} -{file.removed}"
             rows.append([Span(f"  {counts:>12}  ", "dim"), Span(printable(file.path))])
         return [*rows, []]
+
+    async def _points(self, _: str) -> list[Row]:
+        return text_rows(await self._rewinds.points(self._width()))
+
+    async def _rewind(self, argument: str) -> list[Row]:
+        return text_rows(await self._rewinds.rewind(argument))
+
+    async def _fork(self, argument: str) -> list[Row]:
+        return text_rows(await self._rewinds.fork(argument))
 
     async def _status(self, _: str) -> list[Row]:
         client = self._client

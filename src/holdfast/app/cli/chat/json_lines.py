@@ -1,6 +1,7 @@
 """A chat for programs: one JSON object a line, in and out."""
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -13,14 +14,24 @@ import msgspec
 
 from holdfast.app.cli.chat.client import ChatClient
 from holdfast.app.cli.live.async_writer import AsyncWriter, ReaderGone
+from holdfast.app.text.interview_plan import plan_as_json, read_plan
 from holdfast.core.log.codec import Line
+from holdfast.core.messages.attachments import Attachment
 from holdfast.engine.queries.conversations import conversations_of
 from holdfast.engine.queries.logs import view_from_state
 from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _READ_BYTES = 64 * 1024
 _POLL_S = 1.0  # how soon the death of a runner is seen
-_IN_ORDER = ("say", "accept", "add", "edit", "drop")  # they reach the run in the order in which they were read
+_IN_ORDER = (
+    "say",
+    "compact",
+    "plan",
+    "accept",
+    "add",
+    "edit",
+    "drop",
+)  # they reach the run in the order in which they were read
 
 
 class JsonChat:
@@ -36,6 +47,8 @@ class JsonChat:
             "say": self._say,
             "accept": self._accept,
             "cancel": lambda _: client.cancel(),
+            "compact": lambda _: client.compact(),
+            "plan": self._plan,
             "answer": self._answer,
             "option": self._option,
             "add": self._add,
@@ -146,13 +159,36 @@ class JsonChat:
             else:
                 await self._put("done", {"command": name, "result": result})
 
-    async def _say(self, text: Any) -> str:
+    async def _say(self, value: Any) -> str:
+        """A text, or an object with a text and attachments."""
+        text, files = (value.get("text"), value.get("attachments")) if isinstance(value, dict) else (value, None)
         if not isinstance(text, str) or not text.strip():
             raise BadInput("say: the message is empty")
-        return await self._client.say(text)
+        return await self._client.say(text, [await self._attach(file) for file in files or []])
+
+    async def _attach(self, file: Any) -> Attachment:
+        """A `path` on this machine, or a `name` and base64 `data`."""
+        name, media_type = file.get("name"), file.get("media_type")
+        if isinstance(file.get("path"), str):
+            return await self._client.attach(file["path"], name, media_type)
+        if not isinstance(name, str) or not isinstance(file.get("data"), str):
+            raise BadInput('an attachment has a "path", or a "name" and "data" in base64')
+        try:
+            data = base64.b64decode(file["data"], validate=True)
+        except ValueError as error:
+            raise BadInput(f"the data of {name} is not base64: {error}") from error
+        return await self._client.attach_bytes(name, data, media_type)
 
     async def _accept(self, value: Any) -> str:
         return await self._client.accept(finish=isinstance(value, dict) and value.get("finish") is True)
+
+    async def _plan(self, value: Any) -> object:
+        """`true` for the plan of an interview, or the plan that replaces it."""
+        if value is not True:
+            plan = read_plan(value)
+            return await self._client.edit_plan(plan.overview, plan.tasks, plan.seeds)
+        interview = self._client.state.interview
+        return plan_as_json(interview) if interview is not None else None
 
     async def _answer(self, value: Any) -> None:
         """Without a `request`, the oldest that is open."""

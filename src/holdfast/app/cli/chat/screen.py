@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,11 +22,13 @@ from holdfast.app.cli.chat.client import ChatClient, finish_sending
 from holdfast.app.cli.chat.commands import HELP, ChatCommands, Editing, Leave, error_rows, note
 from holdfast.app.cli.chat.completion import ChatCompleter
 from holdfast.app.cli.chat.editor import CONTINUATION, MARK, make_bindings, make_buffer, make_output
+from holdfast.app.cli.chat.text_editor import edit_in_terminal
 from holdfast.app.cli.chat.transcript import Transcript, agent_name
 from holdfast.app.cli.live.request_keys import DENY, RequestKeys
 from holdfast.app.text.live_area import elapsed
 from holdfast.app.text.screen import display_width, printable, shorten_to_width, terminal_width, uses_colour
 from holdfast.app.text.spans import Row, Span, paint_rows, row_text
+from holdfast.core.conversation.agent_commands import command_name
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events.conversation import TurnEnded, TurnInterrupted
 from holdfast.core.log.codec import Line
@@ -44,7 +46,6 @@ _MAX_RESTARTS = 3  # of runners that die before a turn ends
 _MENU_ROWS = 8
 _STYLES = {"bold": "bold", "dim": "ansibrightblack", "red": "ansired", "green": "ansigreen", "yellow": "ansiyellow"}
 _STYLES |= {"cyan": "ansicyan"}
-_PICTURE = re.compile(r"(?:^|\s)@\S+\.(?:png|jpe?g|gif|webp|pdf)(?=\s|$)", re.IGNORECASE)
 _ANSWER = re.compile(r"(y|yes|a|always|n|no)(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 
 
@@ -52,10 +53,10 @@ class ChatScreen:
     def __init__(self, client: ChatClient) -> None:
         self._client = client
         self._transcript = Transcript(terminal_width)
-        self._commands = ChatCommands(client, self._transcript, terminal_width)
+        self._commands = ChatCommands(client, self._transcript, terminal_width, edit_in_terminal)
         self._history = InMemoryHistory()
         self._completer = ChatCompleter(
-            lambda: HELP, lambda: chat_files(client.home, client.run_id, client.state, client.target)
+            self._known_commands, lambda: chat_files(client.home, client.run_id, client.state, client.target)
         )
         self._buffer = make_buffer(self._completer, self._submit, self._history)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,6 +162,10 @@ class ChatScreen:
     async def _runner_ended(self) -> None:
         """It was idle, or it died: then a message that it had read would wait for another one."""
         is_interrupted = self._client.conversation.turn is not None
+        was_stopped, self._client.is_stopped_by_rewind = self._client.is_stopped_by_rewind, False
+        if was_stopped:
+            await self._print(note("the agent was stopped for the rewind"))
+            return
         if self._client.has_undelivered and self._restarts < _MAX_RESTARTS:
             self._restarts += 1
             self._start(self._attempt(self._client.restart_runner()))
@@ -238,6 +243,13 @@ class ChatScreen:
             rows += [[Span(f"    {shorten_to_width(hint, terminal_width() - 5)}", "yellow")]]
         queued = [message_text(one.body) for one in self._client.state.messages.values() if one.kind in EDITABLE_KINDS]
         queued += [text for text in self._sending.values() if text not in queued]
+        if self._commands.attachments:
+            names = ", ".join(attachment.name for attachment in self._commands.attachments)
+            rows.append([Span(f"  {shorten_to_width(f'attached: {printable(names)}', terminal_width() - 4)}", "dim")])
+        if self._awaits_first_turn:
+            goal = " ".join((self._client.state.run.goal if self._client.state.run is not None else "").split())
+            text = f"sent when the agent has started: {printable(goal)}"
+            rows.append([Span(f"  {shorten_to_width(text, terminal_width() - 4)}", "dim")])
         if queued:
             title = (
                 "queued until the next turn"
@@ -280,9 +292,19 @@ class ChatScreen:
             return f"working {took} · Ctrl-C cancels".replace("  ", " ")
         if conversation.state in ENDED_STATES:
             return f"{conversation.state}; a message starts a new conversation"
-        if self._has_runner and conversation.state == "starting":
+        if self._awaits_first_turn or (self._has_runner and conversation.state == "starting"):
             return "starting"
         return "waiting for you"
+
+    @property
+    def _awaits_first_turn(self) -> bool:
+        """A runner prepares the worktree and runs the checks once before it starts the agent."""
+        return self._has_runner and not self._client.state.conversations
+
+    def _known_commands(self) -> Mapping[str, str]:
+        """Our own commands, and the agent's."""
+        own = {f"/{name}": about for name, about in self._client.conversation.commands.items()}
+        return {**HELP, **{name: about for name, about in own.items() if name not in HELP}}
 
     # What a person does
 
@@ -307,9 +329,9 @@ class ChatScreen:
             self._editing = editing
             self._buffer.document = Document(editing.text, len(editing.text))
         except (HoldfastError, OSError) as error:
-            await self._print(error_rows(error))
-            if not self._buffer.text:
-                self._buffer.document = Document(text, len(text))
+            # The text is not put back into the editor: what is typed next would be appended to it.
+            is_message = not self._commands.knows(text)
+            await self._print([*error_rows(error), *(note("not sent; ↑ brings it back") if is_message else [])])
 
     async def _act(self, text: str) -> None:
         editing, self._editing = self._editing, None
@@ -319,8 +341,9 @@ class ChatScreen:
             pass
         elif text.startswith("/") and self._commands.knows(text):
             await self._print(await self._commands.run(text))
-        elif text.startswith("/") and not text.startswith("//"):
-            await self._print(note(f"{text.split(maxsplit=1)[0]} is not a command here: the agent gets it as text"))
+        elif (name := command_name(text)) is not None:
+            if name not in self._client.conversation.commands:
+                await self._print(note(f"/{name} is no command here, nor one that the agent lists; it gets it as text"))
             await self._say(text)
         else:
             await self._say(text.removeprefix("/") if text.startswith("//") else text)
@@ -339,14 +362,16 @@ class ChatScreen:
         return True
 
     async def _say(self, text: str) -> None:
-        if _PICTURE.search(text):
-            await self._print(note("the agent gets the path of the picture, not the picture itself"))
+        attachments, self._commands.attachments = self._commands.attachments, []
         number = max(self._sending, default=0) + 1
         self._sending[number] = text
         self._app.invalidate()
         try:
             async with self._order:
-                await self._client.say(text)
+                await self._client.say(text, attachments)
+        except BaseException:
+            self._commands.attachments = [*attachments, *self._commands.attachments]
+            raise
         finally:
             del self._sending[number]
 

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.app.cli.chat.wrapping import MessageWrapper, wrap_line
 from holdfast.app.text.events import describe_event, event_colour, event_details
+from holdfast.app.text.interview_plan import plan_lines
 from holdfast.app.text.screen import printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.conversation.call_text import call_lines, call_summary, cut_lines
@@ -35,6 +36,7 @@ from holdfast.core.events.conversation import (
     AgentMisbehaved,
     ConversationAttached,
     ConversationOpened,
+    FilesSent,
     MessageRecorded,
     ModeChanged,
     PermissionAnswered,
@@ -50,7 +52,9 @@ from holdfast.core.events.conversation import (
 )
 from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
-from holdfast.core.events.preparation import WorktreeSetupFinished
+from holdfast.core.events.plan import PlanAccepted, PlanProposed, RunPrepared
+from holdfast.core.events.preparation import BaselineStarted, WorktreeSetupFinished
+from holdfast.core.events.rewind import RunRewound
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import CommitRefused, MergeConflicted, TaskCommitted, ValidatorFinished
@@ -69,20 +73,25 @@ _ROUTINE_ENDS = ("idle", "planned", "all_done")  # of sessions
 _NOTED: Final[tuple[type[Event], ...]] = (  # everything else is of no interest to the person who chats
     AgentDied,
     AgentMisbehaved,
+    BaselineStarted,
     BlockerReported,
     BranchMerged,
     CommitRefused,
     ConversationAttached,
     ErrorEncountered,
+    FilesSent,
     IterationAccepted,
     MergeConflicted,
     MessageDeleted,
     MessageEdited,
     ModeChanged,
     OptionChosen,
+    PlanAccepted,
+    RunRewound,
     RecoveryStrategyFailed,
     RuleAdded,
     RuleRevoked,
+    RunPrepared,
     TaskAccepted,
     TaskCommitted,
     TaskFailed,
@@ -149,6 +158,8 @@ class Transcript:
                 return [*self._end_message(event.conversation), *self._turn_end(event, ts)]
             case PermissionRequested():
                 return [*self._end_message(event.conversation), *self._request(event, state)]
+            case PlanProposed():
+                return [row for line in plan_lines(event) for row in self._note(line, "cyan")]
             case PermissionAnswered():
                 return self._answer(event)
             case ConversationOpened() if len(state.conversations) > 1:
@@ -175,7 +186,9 @@ class Transcript:
         text = describe_event(event)
         if not text:
             return []
-        details = [[Span(f"      {line}", "dim")] for line in event_details(event, state)]
+        details: list[Row] = [[Span(f"      {line}", "dim")] for line in event_details(event, state)]
+        if isinstance(event, IterationAccepted) and event.commit and state.run is not None:
+            details += self._note(f"bring it into your branch with: holdfast merge {state.run.run_id}")
         return [*self._note(text, event_colour(event) or "dim"), *details]
 
     def _note(self, text: str, colour: str | None = "dim") -> list[Row]:
@@ -183,7 +196,7 @@ class Transcript:
 
     def _message(self, event: MessageRecorded, state: RunState) -> list[Row]:
         if event.speaker in ("user", "system"):
-            return self._prompt(event)
+            return self._prompt(event, state)
         if event.speaker != "agent":
             return self._end_message(event.conversation)
         ended, speech = self._continue(event.conversation, event.speaker)
@@ -212,9 +225,12 @@ class Transcript:
         conversation = state.conversations.get(conversation_id)
         return [[], [Span(f"● {_name(conversation.agent if conversation else None)}", "cyan")]]
 
-    def _prompt(self, event: MessageRecorded) -> list[Row]:
+    def _prompt(self, event: MessageRecorded, state: RunState) -> list[Row]:
         """What a person wrote. What Holdfast added to it is folded."""
         texts = self._delivered.pop(event.conversation, [])
+        goal = state.run.goal.strip() if state.run is not None and state.run.goal else ""
+        if goal and not self.sent and (event.text.startswith(goal) or event.text.rstrip().endswith(goal)):
+            texts = [goal, *(text for text in texts if text.strip() != goal)]  # no message of the inbox has it
         rows: list[Row] = []
         is_own = event.speaker == "user" and not self._is_reply
         for text in texts or ([event.text] if is_own else []):

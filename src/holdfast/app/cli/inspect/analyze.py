@@ -17,7 +17,14 @@ from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.state import Issue
 from holdfast.engine.home import LOG, Home
-from holdfast.engine.queries.logs import analyze_log, folders_without_log, interrupted_first, logs_under, view_run
+from holdfast.engine.queries.logs import (
+    analyze_log,
+    analyze_run,
+    folders_without_log,
+    interrupted_first,
+    logs_under,
+    view_run,
+)
 from holdfast.leaf.errors import EXIT_OK, BadInput, NoSuchRun
 
 if TYPE_CHECKING:
@@ -48,22 +55,41 @@ def run(arguments: list[str]) -> int:
     if session is not None:
         print(json.dumps(_session_as_json(session)) if options.json else "\n".join(_session_as_text(session)))
         return EXIT_OK
-    errors: list[str] = []
+    home, errors = Home(), list[str]()
+    run_id = _run_in_database(home, options.path)
+    if run_id is not None:
+        analysis = asyncio.run(analyze_run(home, run_id))
+        _print(analysis, f"{home.place} {run_id}", _next_command(home, run_id, analysis), options.json)
+        return EXIT_OK
     for number, log in enumerate(asyncio.run(interrupted_first(logs_of(options.path)))):
         try:
             analysis = asyncio.run(analyze_log(log))
         except BadInput as error:  # continue with the other logs
             errors.append(str(error))
             continue
-        command = _next_command(log, analysis)
-        if options.json:
-            print(json.dumps({**as_json(analysis), "log": log, "next_command": command}, ensure_ascii=False))
-        else:
-            print("\n" * bool(number) + format_report(analysis) + (f"\n\nNext: {command}" if command else ""))
+        if number and not options.json:
+            print()
+        _print(analysis, log, _next_command(home, home.run_id_at(log), analysis), options.json)
     _print_folders_without_log(options.path, as_json=options.json)
     if errors:
         raise BadInput("; ".join(errors))
     return EXIT_OK
+
+
+def _run_in_database(home: Home, name: str) -> str | None:
+    """Return the run that is named, where runs are no files; None for a path."""
+    if home.store_url is None or os.path.exists(name) or os.sep in name:
+        return None
+    run_id = home.find_run(name)
+    _warn_if_running(home, run_id)
+    return run_id
+
+
+def _print(analysis: Analysis, log: str, command: str | None, as_data: bool) -> None:  # noqa: FBT001 - `--json`
+    if as_data:
+        print(json.dumps({**as_json(analysis), "log": log, "next_command": command}, ensure_ascii=False))
+    else:
+        print(format_report(analysis) + (f"\n\nNext: {command}" if command else ""))
 
 
 def _session_as_json(session: "ForeignSession") -> dict[str, Any]:
@@ -74,12 +100,16 @@ def _session_as_json(session: "ForeignSession") -> dict[str, Any]:
 
 
 def _session_as_text(session: "ForeignSession") -> list[str]:
-    from holdfast.engine.commands.adopt.base import TOOL_NAMES
+    from holdfast.core.work.foreign_tools import TOOL_NAMES
 
     lines = [f"A session of {TOOL_NAMES[session.tool]}: {session.id} ({session.state})", f"  goal: {session.goal}"]
     lines += [f"  {task}: {state}" for task, state in session.task_states.items()]
     lines += [f"  {finding}" for finding in session.findings]
-    lines += [f"Adopted and resumed, it will {session.next_step}.", "", f"Next: {_adopt_command(session)}"]
+    lines += [
+        f"When it is adopted, `holdfast resume` does this: {session.next_step}.",
+        "",
+        f"Next: {_adopt_command(session)}",
+    ]
     return [printable(line) for line in lines]
 
 
@@ -87,14 +117,15 @@ def _adopt_command(session: "ForeignSession") -> str:
     return f"holdfast adopt {shlex.quote(session.path)}"
 
 
-def _next_command(log: str, analysis: Analysis) -> str | None:
+def _next_command(home: Home, run_id: str | None, analysis: Analysis) -> str | None:
     """Return the next command for a run of Holdfast; None for the log of another tool."""
-    home = Home()
-    run_id = home.run_id_at(log)
     if run_id is None:
         return None
-    if asyncio.run(view_run(home, run_id)).state.is_missing_plan:
+    state = asyncio.run(view_run(home, run_id)).state
+    if state.is_missing_plan:
         return f"holdfast reset {run_id}"
+    if analysis.decision.case is ResumeCase.COMPLETE and state.merged_into() is not None:
+        return f"holdfast archive {run_id}"
     return f"holdfast {'merge' if analysis.decision.case is ResumeCase.COMPLETE else 'resume'} {run_id}"
 
 
@@ -114,9 +145,14 @@ def logs_of(name: str) -> list[str]:
         with suppress(NoSuchRun):  # report the path as missing
             name = home.log_path(home.find_run(name))
     run_id = home.run_id_at(name)
-    if run_id is not None and home.is_owned(run_id):
-        sys.stderr.write(f"{run_id} is running: this shows how it would resume if it died now\n")
+    if run_id is not None:
+        _warn_if_running(home, run_id)
     return logs_under(name)
+
+
+def _warn_if_running(home: Home, run_id: str) -> None:
+    if home.is_owned(run_id):
+        sys.stderr.write(f"{run_id} is running: this shows how it would resume if it died now\n")
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:

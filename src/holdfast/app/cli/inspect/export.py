@@ -21,7 +21,10 @@ _EXAMPLES = """\
   holdfast export auth-system --html                     writes auth-system-….html to the current folder
   holdfast export auth-system --html -o ~/review.html
   holdfast export auth-system --html -o - | gzip > review.html.gz
-  holdfast export auth-system --as resume-protocol -o .claude/progress/auth-system/events.jsonl"""
+  holdfast export auth-system --as resume-protocol -o .claude/progress/auth-system/events.jsonl
+  holdfast export auth-system --bundle auth-system.run   for holdfast import, on another machine
+  holdfast export auth-system --otlp                     sends its spans to the collector of your config
+  holdfast export auth-system --otlp --file spans.jsonl  writes them as an OTLP file"""
 
 
 async def _write_protocol_log(home: Home, run_id: str, out: BinaryIO) -> None:
@@ -29,7 +32,17 @@ async def _write_protocol_log(home: Home, run_id: str, out: BinaryIO) -> None:
         out.write(line)
 
 
-_WRITERS = {"html": (write_page, ".html"), "resume-protocol": (_write_protocol_log, ".jsonl")}
+async def _write_spans(home: Home, run_id: str, out: BinaryIO) -> None:
+    from holdfast.engine.queries.telemetry import write_spans
+
+    await write_spans(home, run_id, out)
+
+
+_WRITERS = {
+    "html": (write_page, ".html"),
+    "resume-protocol": (_write_protocol_log, ".jsonl"),
+    "otlp": (_write_spans, ".jsonl"),
+}
 
 
 def run(arguments: list[str]) -> int:
@@ -37,7 +50,10 @@ def run(arguments: list[str]) -> int:
         "export",
         "Write a run to one HTML file: its tasks and verdicts, every conversation with its tool calls and diffs, and\n"
         "a searchable timeline. The page uses no network. It has what agents read: review it before you share it.\n"
-        "With --as resume-protocol, write a log that the tools of the Resume Protocol continue from.",
+        "With --as resume-protocol, write a log that the tools of the Resume Protocol continue from. With --bundle,\n"
+        "write the log, inbox, documents and all commits of the run to one file, which `holdfast import` reads.\n"
+        "With --otlp, send its spans and its usage to a collector of OpenTelemetry (docs/telemetry.md), or write them\n"
+        "with --file.",
         _EXAMPLES,
     )
     add_run(parser)
@@ -46,21 +62,63 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "-o",
         "--output",
+        "--file",
         metavar="FILE",
         help="the file; - is stdout (default: RUN.html or RUN.jsonl in the current folder)",
     )
+    parser.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="write everything of the run to one file, for `holdfast import` on another machine",
+    )
+    parser.add_argument("--otlp", action="store_true", help="as spans of OpenTelemetry, to a collector or a --file")
+    parser.add_argument("--endpoint", metavar="URL", help="the collector of --otlp; default: as your config says")
     options = parser.parse_args(arguments)
     home = Home()
+    if options.bundle is not None:
+        return _export_bundle(home, find_run(home, options.run), options.bundle, as_json=options.json)
     run_id = find_run(home, options.run)
-    write, suffix = _WRITERS[options.format]
+    if options.otlp and options.output is None:
+        return _send_spans(home, run_id, options.endpoint, as_json=options.json)
+    if options.endpoint is not None:
+        raise BadInput("--endpoint is for --otlp without --file")
+    write, suffix = _WRITERS["otlp" if options.otlp else options.format]
     if options.output == "-":
         asyncio.run(write(home, run_id, sys.stdout.buffer))
         return EXIT_OK
     target = os.path.abspath(options.output or f"{run_id}{suffix}")
     if os.path.isdir(target):
         raise BadInput(f"{target} is a folder; name a file with -o")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise BadInput(f"the folder {os.path.dirname(target)} does not exist; make it, or name another file with -o")
     size = _replace_file(target, lambda out: asyncio.run(write(home, run_id, out)))
     print(json.dumps({"run": run_id, "file": target, "bytes": size}) if options.json else target)
+    return EXIT_OK
+
+
+def _export_bundle(home: Home, run_id: str, path: str, *, as_json: bool) -> int:
+    from holdfast.engine.commands.bundle.export_bundle import export_bundle  # loads git, which a page does not need
+
+    target = os.path.abspath(path)
+    if os.path.isdir(target):
+        raise BadInput(f"{target} is a folder; name a file")
+    made = asyncio.run(export_bundle(home, run_id, target))
+    if as_json:
+        print(json.dumps({"run": run_id, "file": made.path, "bytes": made.bytes, "refs": len(made.manifest.refs)}))
+    else:
+        print(made.path)
+        sys.stderr.write("continue it on another machine with `holdfast import FILE`, and then no more on this one\n")
+    return EXIT_OK
+
+
+def _send_spans(home: Home, run_id: str, endpoint: str | None, *, as_json: bool) -> int:
+    from holdfast.engine.queries.telemetry import send_spans
+
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        raise BadInput(f"--endpoint {endpoint} is not a URL; write http://HOST:4318")
+    sent = asyncio.run(send_spans(home, run_id, endpoint))
+    data = {"run": run_id, "endpoint": sent.endpoint, "spans": sent.spans}
+    print(json.dumps(data) if as_json else f"sent {sent.spans} spans to {sent.endpoint}")
     return EXIT_OK
 
 

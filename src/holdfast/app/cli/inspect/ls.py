@@ -8,10 +8,10 @@ from holdfast.app.cli.listing import all_runs
 from holdfast.app.text.screen import (
     column_widths,
     paint,
-    paint_status,
     printable,
     shorten_to_width,
-    status_text,
+    status_colour,
+    status_with_countdown,
     terminal_width,
 )
 from holdfast.engine.home import Home
@@ -29,7 +29,6 @@ _STATUS, _NEEDS, _TASKS, _REPOSITORY, _AGE, _GOAL = range(1, 7)
 _RIGHT_ALIGNED = (_TASKS, _AGE)
 _DROP_ORDER = (_REPOSITORY, _GOAL, _TASKS, _AGE)  # dropped in this order if the terminal is narrow
 _MIN_GOAL_COLUMNS = 10
-_TIME_FIELDS = ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19))  # of an ISO time in UTC; parsers load slowly
 _SETTLED = ("done", "archived")  # whatever they needed
 
 
@@ -79,7 +78,10 @@ def _print_table(runs: list[ListedRun]) -> None:
     widths = column_widths(rows)
     shown = _visible_columns(widths, terminal_width()) if headed else range(len(widths))
     line = "  ".join(_column_format(column, widths[column]) for column in shown)
-    painted = {status: paint_status(status, widths[_STATUS]) for status in {row[_STATUS] for row in rows}}
+    painted = {
+        status: paint(f"{status:{widths[_STATUS]}}", status_colour(status.partition(" ")[0]))
+        for status in {row[_STATUS] for row in rows}
+    }
     lines = [
         line.format(name, painted[status], needs, tasks, repo, age, shorten_to_width(goal, widths[_GOAL])).rstrip()
         for name, status, needs, tasks, repo, age, goal in rows
@@ -110,16 +112,16 @@ def _column_format(column: int, width: int) -> str:
 def _cells(run: ListedRun, now: float) -> tuple[str, ...]:
     name, status, summary = run
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
-    goal = printable(summary.goal or summary.slug or "")
-    return (
-        printable(name),
-        printable(status_text(status)),
+    cells = (
+        name,
+        status_with_countdown(status, summary.resumes_at, now),
         "you" if summary.needs and status not in _SETTLED else "-",
         tasks,
-        printable(_repository_name(summary.repo)),
+        _repository_name(summary.repo),
         _age(summary.updated, now),
-        goal,
+        f"{f'[{summary.adopted}] ' if summary.adopted else ''}{summary.goal or summary.slug or ''}",
     )
+    return cells if "".join(cells).isprintable() else tuple(map(printable, cells))
 
 
 def _repository_name(path: str | None) -> str:
@@ -128,12 +130,16 @@ def _repository_name(path: str | None) -> str:
 
 
 def _age(since: str | None, now: float) -> str:
-    """Return how long ago a run was active, in one unit: `45s`, `5m`, `3h`, `12d`."""
+    """Return how long ago a run was active, in one unit: `45s`, `5m`, `3h`, `12d`.
+
+    The time is ISO, in UTC; parsers of it load slowly.
+    """
     since = since or ""
-    parts = [since[start:end] for start, end in _TIME_FIELDS]
-    if not all(part.isdecimal() for part in parts):
+    parts = (since[0:4], since[5:7], since[8:10], since[11:13], since[14:16], since[17:19])
+    if not since[17:18] or not "".join(parts).isdecimal():
         return "-"
-    started = time.mktime((*map(int, parts), 0, 0, 0)) - time.timezone  # type: ignore[arg-type]
+    year, month, day, hour, minute, second = map(int, parts)
+    started = time.mktime((year, month, day, hour, minute, second, 0, 0, 0)) - time.timezone
     seconds = max(0, int(now - started))
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:

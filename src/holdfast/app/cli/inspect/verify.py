@@ -11,6 +11,7 @@ import msgspec
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.named_run import find_run
 from holdfast.app.text.screen import paint, pluralize, printable
+from holdfast.app.text.verification import anchor_lines, counts_text
 from holdfast.core.log.verification import LogVerification
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import logs_under
@@ -65,7 +66,7 @@ def _verify_target(target: str | None, copies: Sequence[str]) -> list[tuple[str,
             if os.sep not in target:
                 raise
     if run_id is not None:
-        return [_verify(home, home.log_path(run_id), copies)]
+        return [(run_id, asyncio.run(verify_run(home, run_id, copies)))]
     return [_verify(home, log, copies) for log in logs_under(target)]
 
 
@@ -78,9 +79,7 @@ def _verify(home: Home, log: str, copies: Sequence[str]) -> tuple[str, LogVerifi
 
 
 def _print(name: str, verdict: LogVerification) -> None:
-    counts = ", ".join(
-        (pluralize(verdict.lines, "line"), pluralize(verdict.events, "event"), pluralize(verdict.sessions, "session"))
-    )
+    counts = counts_text(verdict)
     if verdict.damage:
         first = verdict.damage[0]
         print(f"{paint('damaged', 'red')}  {printable(name)}  line {first.line}: {printable(first.reason)}")
@@ -93,23 +92,8 @@ def _print(name: str, verdict: LogVerification) -> None:
     chain = f"chain {verdict.chain}" if verdict.chained or verdict.ours else "no chain: written by another tool"
     status = paint("intact", "green") if verdict.is_intact else paint("unproven", "red")
     print(f"{status}  {printable(name)}  {counts}  {chain}")
+    for part in verdict.withheld:
+        day = (part.at or "?")[:10]
+        print(f"        whole, {pluralize(part.events, 'event')} withheld by rule {printable(part.rule)} on {day}")
     if verdict.ours:
-        print("\n".join(f"        {printable(line)}" for line in _anchor_lines(verdict)))
-
-
-def _anchor_lines(verdict: LogVerification) -> list[str]:
-    """Return what data outside the run's folder proves, and what it does not."""
-    anchors = verdict.anchors
-    lines = [f"cannot read anchors in {problem}" for problem in anchors.unread]
-    lines += [f"{path} does not exist; if it was moved, pass --repo NEW-PLACE" for path in anchors.absent]
-    if anchors.last is None:
-        lines.append("no anchors: nothing outside the run's folder confirms this log")
-        return lines
-    where = ", ".join(sorted({*anchors.repositories}))
-    proven = f"{pluralize(anchors.held, 'anchor')} in {where}: lines 1 to {anchors.last_line} are unchanged"
-    after = verdict.lines - anchors.last_line
-    lines.append(f"{proven} (commit {anchors.last.commit[:12]}, {anchors.last.time})")
-    if after:
-        lines.append(f"{pluralize(after, 'line')} after the last anchor: only as safe as the file")
-    lines.append("if the repository could have been rewritten too, check against a clone: --repo CLONE")
-    return lines
+        print("\n".join(f"        {printable(line)}" for line in anchor_lines(verdict)))

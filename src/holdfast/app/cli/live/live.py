@@ -41,7 +41,7 @@ class OutputStyle(StrEnum):
     JSON = "json"  # the lines of the log, unchanged, on stdout
     PLAIN = "plain"  # one line of text per event, on stderr
     RICH = "rich"  # the same, with a live area below
-    QUIET = "quiet"  # only errors
+    QUIET = "quiet"  # only errors, and requests for which the run waits
 
 
 def choose_style(options: argparse.Namespace) -> OutputStyle:
@@ -176,7 +176,9 @@ class LiveView:
     def _lines(self, log_line: LogLine, state: RunState, width: int | None) -> list[str]:
         """Return one line, followed by the details of a request."""
         line = describe_line(log_line, state)
-        if line is None or (self._style is OutputStyle.QUIET and not line.is_error):
+        if line is None:
+            return []
+        if self._style is OutputStyle.QUIET and not line.is_error and line.request not in state.permissions:
             return []
         head, subject, text = f"{line.time:8}  ", f"{pad_to_width(line.subject, _SUBJECT_COLUMNS)}  ", line.text
         if width is not None:

@@ -1,11 +1,12 @@
 """How a resume continues after an issue: by `--on-issue` and `--instructions`, or by asking on a terminal."""
 
+import argparse
 import sys
 
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.text.resume_report import format_report, instruction_context
 from holdfast.app.text.screen import printable
-from holdfast.core.decide.resume import Choice, ResumeChoice, ResumeDecision
+from holdfast.core.decide.resume import ON_ISSUE, Choice, ResumeChoice, ResumeDecision
 from holdfast.engine.queries.logs import RunView
 from holdfast.leaf.errors import DecisionNeeded
 
@@ -13,16 +14,34 @@ from holdfast.leaf.errors import DecisionNeeded
 def add_on_issue(parser: Parser) -> None:
     parser.add_argument(
         "--on-issue",
-        type=utf8_text,
+        type=_choice_or_text,
         metavar="retry|restart|skip|replan|ask|TEXT",
         help="how to continue after failures and issues; any other text is instructions",
     )
     parser.add_argument(
         "--instructions",
-        type=utf8_text,
+        type=_text_or_stdin,
         metavar="TEXT",
-        help="instructions for every later prompt; never read as one of the choices",
+        help="instructions for every later prompt; never read as one of the choices; - reads them from stdin",
     )
+
+
+def _choice_or_text(argument: str) -> str:
+    """Argument type. A single word that is almost a choice is a typo of it, not instructions."""
+    from difflib import get_close_matches  # slow import that other options do not need
+
+    text = utf8_text(argument)
+    near = get_close_matches(text.strip().lower(), ON_ISSUE, n=1, cutoff=0.7)
+    if text not in ON_ISSUE and near:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is none of the choices; did you mean {near[0]}? Text for the agents: --instructions TEXT"
+        )
+    return text
+
+
+def _text_or_stdin(argument: str) -> str:
+    """Argument type. Other programs pass the text on stdin: every user of a machine sees arguments."""
+    return utf8_text(sys.stdin.buffer.read().decode(errors="surrogateescape") if argument == "-" else argument)
 
 
 def print_choice_warning(decision: ResumeDecision, choice: ResumeChoice) -> None:

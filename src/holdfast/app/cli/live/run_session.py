@@ -18,12 +18,11 @@ from holdfast.app.text.screen import paint, printable, warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.run_status import RunStatus
-from holdfast.engine.commands.create import with_absolute_paths
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.home import Home
-from holdfast.engine.queries.logs import end_of_log
+from holdfast.engine.queries.logs import end_of_log, view_run
 from holdfast.engine.queries.setup.cost_cap import cost_cap_warning
-from holdfast.engine.queries.setup.settings import mistakes_in_roles, roles_of_flag
+from holdfast.engine.queries.setup.settings import mistakes_in_roles, roles_of_flag, with_absolute_paths
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
 from holdfast.leaf.importing import NoCollection
 from holdfast.leaf.process.load import load_factor
@@ -57,8 +56,11 @@ _HINTS = {
     EndReason.COST_CAP: "raise it with --budget DOLLARS",
     EndReason.TOKEN_CAP: "raise it with --max-tokens N",
     EndReason.WALL_CLOCK: "raise it with --max-minutes N",
+    EndReason.DAY_BUDGET: "`holdfast watch` continues when the day turns",
+    EndReason.REPOSITORY_BUDGET: "raise it in your config",
+    EndReason.TASK_BUDGET: "raise it with --set budgets.task_dollars=N or budgets.task_tokens=N",
     EndReason.ITERATION_CAP: "raise it with --iterations N",
-    EndReason.DECLINED: "say it in other words: holdfast send",
+    EndReason.DECLINED: "say it in other words: holdfast send RUN MESSAGE",
     EndReason.REFUSED: "allow more with --allow or permissions.rules",
     EndReason.REVIEW_CAP: "resume continues with fixing",
     EndReason.CHECKS_CAP: "resume tries the phase again",
@@ -87,7 +89,7 @@ def add_options(parser: Parser) -> None:
         help="any setting, such as caps.iterations=3",
     )
     parser.add_argument("--detach", action="store_true", help="run in the background, without this terminal")
-    parser.add_argument("--quiet", action="store_true", help="print only errors and the result")
+    parser.add_argument("--quiet", action="store_true", help="print only errors, permission requests and the result")
 
 
 def flags_from_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -138,8 +140,10 @@ def run_and_show(
             f"{run_id} started (pid {pid}); watch it with: holdfast attach {run_id}",
         )
         return EXIT_OK
-    ended = asyncio.run(_run_and_watch(home, run_id, choose, dict(flags), choose_style(options)))
-    _print_result(options, {"run": run_id, "ended": ended.reason, "detail": ended.detail}, _end_message(run_id, ended))
+    ended = asyncio.run(_run_and_watch(home, run_id, choose, dict(flags), options))
+    is_unchanged = ended.reason == EndReason.ALL_DONE and asyncio.run(_has_no_commit(home, run_id))
+    text = f"{paint('done', 'green')}, nothing was changed" if is_unchanged else _end_message(run_id, ended)
+    _print_result(options, {"run": run_id, "ended": ended.reason, "detail": ended.detail}, text)
     return exit_code_for(ended.reason)
 
 
@@ -153,16 +157,17 @@ def _flag_options(flags: Mapping[str, Any]) -> list[str]:
 
 
 async def _run_and_watch(
-    home: Home, run_id: str, choose: Chooser, flags: dict[str, Any], style: OutputStyle
+    home: Home, run_id: str, choose: Chooser, flags: dict[str, Any], options: argparse.Namespace
 ) -> SessionResult:
     with NoCollection():
-        from holdfast.engine.commands.session import SessionHandle, SessionResult, run_session
+        from holdfast.engine.commands.session import SessionHandle, SessionOptions, SessionResult, run_session
 
     handle, notices = SessionHandle(), asyncio.Queue[str]()
     after = await end_of_log(home, run_id)  # before the session writes anything, so that the view shows all of it
-    session = asyncio.ensure_future(run_session(home, run_id, choose, handle=handle, flags=flags))
+    how = SessionOptions(flags, bool(getattr(options, "now", False)), getattr(options, "expect", None))
+    session = asyncio.ensure_future(run_session(home, run_id, choose, handle=handle, options=how))
     _handle_signals(handle.stop, session, notices.put_nowait)
-    view = asyncio.ensure_future(show_run(home, run_id, style=style, after=after, notices=notices))
+    view = asyncio.ensure_future(show_run(home, run_id, style=choose_style(options), after=after, notices=notices))
     try:
         ended = await session
         with suppress(TimeoutError):
@@ -198,6 +203,13 @@ def _handle_signals(
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
 
+async def _has_no_commit(home: Home, run_id: str) -> bool:
+    """Whether the run's branch is still where it began."""
+    state = (await view_run(home, run_id)).state
+    own = state.branches.get((state.run and state.run.branch) or "")
+    return own is not None and own.tip in (None, own.base)
+
+
 def _end_message(run_id: str, ended: SessionResult) -> str:
     detail = f": {printable(ended.detail)}" if ended.detail else ""
     match ended.reason:
@@ -209,9 +221,12 @@ def _end_message(run_id: str, ended: SessionResult) -> str:
             return f"waiting for your next message; send it with: holdfast send {run_id} MESSAGE"
         case EndReason.WAITING:
             return f"waiting for you; see what it needs: holdfast show {run_id}"
+        case EndReason.QUOTA | EndReason.OUTAGE:
+            text = f"parked: {end_reason_text(ended.reason)}{detail}. Nothing is lost"
+            return f"{text}; `holdfast watch` continues it then, holdfast resume {run_id} --now at once"
         case reason:
-            hint = f" ({_HINTS[EndReason(reason)]})" if reason in _HINTS else ""
-            text = f"not done: {end_reason_text(reason)}{hint}{detail}. The work is kept"
+            hint = f" ({_HINTS[EndReason(reason)].replace('RUN', run_id)})" if reason in _HINTS else ""
+            text = f"not done: {end_reason_text(reason)}{hint}{detail.removesuffix('.')}. The work is kept"
             return f"{text}; details: holdfast show {run_id}; continue: holdfast resume {run_id}"
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import paint, printable
@@ -38,6 +39,9 @@ def run(arguments: list[str]) -> int:
 async def _diagnose_and_print(home: Home, folders: list[str], *, fix: bool, as_json: bool) -> int:
     remaining = 0
     done: dict[Repair, str] = {}  # several problems may share a repair
+    if home.store_url is not None:
+        with suppress(HoldfastError):  # a problem, which is told with the others
+            sys.stderr.write(f"{printable(home.index.describe())}\n")
     problems = await diagnose(home, await repositories_of((), folders, os.getcwd()), _show_progress)
     for problem in problems:
         outcome = await _repair(problem, done) if fix else None

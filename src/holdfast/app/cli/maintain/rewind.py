@@ -5,12 +5,16 @@ import asyncio
 import json
 import sys
 
+import msgspec
+
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.text.rewind import plan_as_json, plan_lines
+from holdfast.app.text.confirm import is_confirmed
+from holdfast.app.text.rewind import plan_lines
 from holdfast.app.text.salvaged import NotConfirmed
 from holdfast.app.text.screen import printable
 from holdfast.core.events.rewind import RewindAxis
-from holdfast.engine.commands.rewind import RewindPlan, RewindRequest, RewindResult, plan_rewind, rewind_run
+from holdfast.core.work.names import short_point_name
+from holdfast.engine.commands.rewind import RewindPlan, RewindRequest, RewindResult, prepare_rewind, rewind_run
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, Denied
 
@@ -61,19 +65,25 @@ async def _rewind(options: argparse.Namespace) -> int:
     run_id = home.find_run(options.run)
     axis = RewindAxis(options.only) if options.only else RewindAxis.BOTH
     request = RewindRequest(options.to or "-1", options.task, axis, options.undo)
-    plan = await plan_rewind(home, run_id, request)
+    prepared = await prepare_rewind(home, run_id, request)
+    plan = prepared.plan
     if options.dry_run:
         _print_plan(plan, as_json=options.json)
         return EXIT_OK
     if not options.yes:
         _confirm(plan)
-    _print_result(plan, await rewind_run(home, run_id, request), as_json=options.json)
+    request = RewindRequest(f"@{plan.position}", options.task, axis, options.undo)  # what was confirmed
+    _print_result(plan, await rewind_run(home, run_id, request, prepared), as_json=options.json)
     return EXIT_OK
+
+
+def _as_json(plan: RewindPlan) -> dict[str, object]:
+    return {"id": plan.run_id, **msgspec.to_builtins(plan)}
 
 
 def _print_plan(plan: RewindPlan, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(plan_as_json(plan), ensure_ascii=False))
+        print(json.dumps(_as_json(plan), ensure_ascii=False))
     else:
         print("\n".join(plan_lines(plan)))
 
@@ -83,18 +93,16 @@ def _confirm(plan: RewindPlan) -> None:
         sys.stderr.write(f"{line}\n")
     if not sys.stdin.isatty():
         raise Denied(f"not a terminal, so {plan.run_id} was not rewound; pass -y to confirm")
-    sys.stderr.write(f"Rewind {printable(plan.run_id)} to {printable(plan.point)}? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed(f"Rewind {printable(plan.run_id)} to {printable(short_point_name(plan.point))}"):
         raise NotConfirmed(f"cancelled; {plan.run_id} was not changed")
 
 
 def _print_result(plan: RewindPlan, result: RewindResult, *, as_json: bool) -> None:
     if as_json:
         done = {"rewound": True, "point": result.point, "position": result.position, "salvaged": list(result.salvaged)}
-        print(json.dumps({**plan_as_json(plan), **done}, ensure_ascii=False))
+        print(json.dumps({**_as_json(plan), **done}, ensure_ascii=False))
         return
-    print(f"{printable(plan.run_id)}  rewound to {printable(result.point)}")
+    print(f"{printable(plan.run_id)}  rewound to {printable(short_point_name(result.point))}")
     for ref in result.salvaged:
         print(f"  saved  {printable(ref)}")
     sys.stderr.write(f"take it back with: holdfast rewind {printable(plan.run_id)} --undo\n")

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.listing import all_runs
+from holdfast.app.text.confirm import is_confirmed
 from holdfast.app.text.salvaged import NotConfirmed
 from holdfast.app.text.screen import format_time, printable, status_text
-from holdfast.engine.home import Home
 from holdfast.engine.queries.runs import ListedRun
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import EXIT_OK, BadInput, Denied, HoldfastError, NothingToDo
@@ -24,24 +23,24 @@ def add_selection(parser: Parser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="*", help="id, start of an id, or slug")
     parser.add_argument(
         "--older-than",
-        type=_age,
+        type=age,
         metavar="AGE",
         help="instead of RUN: all runs of any repository last active before that, such as 30d, 12h or 2w; asks once",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
-def _age(text: str) -> timedelta:
+def age(text: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,5})([hdw])", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not an age; write a number and h, d or w, such as 30d")
     return int(match[1]) * _UNITS[match[2]]
 
 
-def old_runs(home: Home, age: timedelta, skipped: Sequence[str] = ()) -> list[ListedRun]:
+def old_runs(runs: Sequence[ListedRun], older_than: timedelta, skipped: Sequence[str] = ()) -> list[ListedRun]:
     """Return the runs that were last active longer ago, and are not at work. `skipped` are further statuses."""
-    before = datetime.fromisoformat(now()) - age
-    runs = [run for run in all_runs(home) if run.status not in (*_KEPT, *skipped) and _was_active(run) < before]
+    before = datetime.fromisoformat(now()) - older_than
+    runs = [run for run in runs if run.status not in (*_KEPT, *skipped) and _was_active(run) < before]
     if not runs:
         raise NothingToDo("no run is that old; list the runs with: holdfast ls")
     return runs
@@ -62,9 +61,7 @@ def confirm_all(runs: Sequence[ListedRun], action: str) -> None:
         )
     if not sys.stdin.isatty():
         raise Denied(f"not a terminal, so nothing changed; pass -y to {action.lower()} these {len(runs)} runs")
-    sys.stderr.write(f"{action} {'this run' if len(runs) == 1 else f'these {len(runs)} runs'}? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed(f"{action} {'this run' if len(runs) == 1 else f'these {len(runs)} runs'}"):
         raise NotConfirmed("cancelled; nothing changed")
 
 

@@ -1,9 +1,9 @@
 """`holdfast mcp`: serve the tools with which an agent reports to its run."""
 
+from argparse import SUPPRESS
+
 from holdfast.app.cli.arguments import Parser
-from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
-from holdfast.leaf.importing import NoCollection
 
 _EXAMPLES = """\
   holdfast mcp --run auth-system-k3x9p2 --role worker      (agents start it)
@@ -27,26 +27,20 @@ def run(arguments: list[str]) -> int:
         "--reports", metavar="FILE", help="the report file of a confined agent, which cannot write to the inbox"
     )
     parser.add_argument("--listed", metavar="FILE", help="a file to write when the agent has listed the tools")
+    parser.add_argument("--continue", dest="continued", help=SUPPRESS)
     options = parser.parse_args(arguments)
-    from collections.abc import Mapping
-    from functools import partial
-    from typing import Any
+    from holdfast.engine.commands.programs.report_tools import Continuation, ToolsOptions, serve_tools
 
-    from holdfast.app.mcp.server import McpServer
-    from holdfast.engine.commands.programs.announce import announce_tools
-
-    home = Home(options.home or None)
-    run_id = home.find_run(options.run)
-
-    def submit(tool: str, signal: Mapping[str, Any]) -> str:
-        with NoCollection():
-            import asyncio  # with the store: loaded only when there is a report
-
-            from holdfast.engine.commands.programs.report import Reporter, submit_report
-
-        reporter = Reporter(home, run_id, options.role, options.conversation, options.reports)
-        return asyncio.run(submit_report(reporter, tool, signal))
-
-    on_listed = partial(announce_tools, options.listed) if options.listed is not None else lambda: None
-    McpServer(options.role, submit, on_listed).serve()
+    continued = Continuation.parse(options.continued) if options.continued is not None else None
+    serve_tools(
+        ToolsOptions(
+            options.run,
+            options.role,
+            options.conversation,
+            options.home,
+            options.reports,
+            options.listed,
+            continued,
+        )
+    )
     return EXIT_OK

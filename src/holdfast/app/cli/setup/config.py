@@ -2,13 +2,14 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import column_widths, paint, printable, shorten_to_width, warn
 from holdfast.core.config.settings_docs import example_file, settings_schema
-from holdfast.core.config.validation import suggest_instead
 from holdfast.engine.commands.settings import create_config, trust_project
 from holdfast.engine.home import Home
 from holdfast.engine.queries.setup.settings import (
@@ -19,7 +20,7 @@ from holdfast.engine.queries.setup.settings import (
     load_config,
     load_config_here,
 )
-from holdfast.leaf.errors import EXIT_OK, BadInput
+from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _EXAMPLES = """\
   holdfast config                        all settings, with values and origins
@@ -55,13 +56,31 @@ def run(arguments: list[str]) -> int:
     else:
         config = load_config(options.repo) if options.repo is not None else load_config_here()
         _show(config, options.what, as_json=options.json)
+        if options.what in (None, "store"):
+            _describe_store()
     return EXIT_OK
+
+
+def _describe_store() -> None:
+    """Say which database keeps the runs, and whether it answers."""
+    home = Home()
+    if home.store_url is None:
+        return
+    try:
+        text = f"runs are kept in {home.index.describe()}"
+    except HoldfastError as error:
+        text = str(error)
+    sys.stderr.write(f"{printable(text)}\n")
 
 
 def _show(config: Config, wanted_key: str | None, *, as_json: bool) -> None:
     rows = [row for row in _rows(config) if wanted_key is None or _is_in(row.key, wanted_key)]
     if not rows:
-        raise BadInput(f"unknown setting {wanted_key!r}; {suggest_instead(wanted_key or '', _names(config))}")
+        near = get_close_matches(wanted_key or "", _names(config), n=1)
+        instead = (
+            f"did you mean {near[0]}?" if near else "holdfast config lists all; holdfast config path names the files"
+        )
+        raise BadInput(f"unknown setting {wanted_key!r}; {instead}")
     warn(config.warnings)
     if as_json:
         for row in rows:

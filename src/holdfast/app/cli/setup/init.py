@@ -118,7 +118,8 @@ def _nothing_installed(agents: Sequence[ListedAgent]) -> str:
     example = next(agent for agent in agents if agent.name == "claude")
     return (
         f"no agent was found here; install one, such as: {example.install} (holdfast agents ls lists all), or set "
-        "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for the built-in agent; then: holdfast init"
+        "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for the built-in agent; then: holdfast init. "
+        "To see Holdfast work without an agent: holdfast demo"
     )
 
 

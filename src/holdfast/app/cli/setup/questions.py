@@ -28,7 +28,11 @@ def confirm(question: str, *, default: bool) -> bool:
 def _ask(prompt: str) -> str:
     sys.stderr.write(prompt)
     sys.stderr.flush()
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        sys.stderr.write("\ncancelled; what was written before is kept\n")
+        raise
     if not line:
         sys.stderr.write("\n")
         raise BadInput("cancelled; what was written before is kept")

@@ -10,8 +10,8 @@ from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.run_session import flags_from_options
 from holdfast.app.text.screen import pluralize, printable
 from holdfast.core.conversation.permission import Policy
+from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.engine.commands.adopt.adopt import Adoption, AdoptRequest, adopt
-from holdfast.engine.commands.adopt.base import TOOL_NAMES
 from holdfast.engine.commands.adopt.find import sessions_of
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput, NothingToDo
@@ -20,7 +20,7 @@ _EXAMPLES = """\
   holdfast adopt --list                                sessions of other tools for this repository
   holdfast adopt ~/.tilth/sessions/20260115-101500-a1b2c3
   holdfast adopt .agentmux/.sessions/20260115-login --dry-run
-  holdfast adopt 5f0c2f5e --name login                 a Claude Code or Codex session, by its id"""
+  holdfast adopt 5f0c2f5e --as login                   a Claude Code or Codex session, by its id"""
 
 
 def run(arguments: list[str]) -> int:
@@ -35,6 +35,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--as", dest="name", type=utf8_text, metavar="NAME", help="the name of the run")
     parser.add_argument("--repo", metavar="DIR", help="the repository (default: the session's, else here)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be adopted")
+    parser.add_argument("--again", action="store_true", help="also when a run was made of this session before")
     parser.add_argument("--list", action="store_true", help="list the sessions of this repository")
     parser.add_argument("--agent", type=utf8_text, metavar="NAME", help="the agent that continues the work")
     parser.add_argument(
@@ -53,7 +54,7 @@ def run(arguments: list[str]) -> int:
     flags = flags_from_options(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
-    request = AdoptRequest(options.session, options.repo, options.name, flags)
+    request = AdoptRequest(options.session, options.repo, options.name, flags, again=options.again)
     adopted = asyncio.run(adopt(Home(), request, dry_run=options.dry_run))
     print(json.dumps(_as_json(adopted), ensure_ascii=False) if options.json else "\n".join(_as_text(adopted)))
     return EXIT_OK
@@ -115,7 +116,7 @@ def _as_text(adopted: Adoption) -> list[str]:
         f"  work      {session.branch or adopted.source.base_name} at {adopted.source.tip[:12]}",
     ]
     lines += [f"  note      {finding}" for finding in adopted.findings]
-    lines.append(f"  resume    will {session.next_step}")
+    lines.append(f"  resume    {session.next_step}")
     if adopted.run_id is None:
         lines.append("Nothing was changed. Adopt it with the same command without --dry-run")
     else:

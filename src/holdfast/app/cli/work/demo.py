@@ -10,6 +10,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.work import demo_log
 from holdfast.app.text.events import describe_event, event_subject
 from holdfast.app.text.screen import paint, printable, program_name, shorten_to_width, terminal_width
+from holdfast.app.web.bundle_files import has_bundle
 from holdfast.core.conversation.call_text import cut_lines
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationAttached, ToolCalled
@@ -168,7 +169,13 @@ def _next_steps(run_id: str, demo_folder: DemoFolder) -> str:
         f"  {name} agents ls                              list agents and how to install them\n"
         f'  {name} run "add a --verbose flag" --agent claude\n'
         f"  {_rerun_command(name, demo_folder)}"
+        f"{_page_line(name, run_id)}"
     )
+
+
+def _page_line(command: str, run_id: str) -> str:
+    """Return how to open the run in the page; nothing when the page is not built."""
+    return f"\n\nSee it in your browser:\n  {command} serve --open {run_id}" if has_bundle() else ""
 
 
 def _rerun_command(command: str, demo_folder: DemoFolder) -> str:

@@ -4,9 +4,12 @@ import asyncio
 import json
 import sys
 
+import msgspec
+
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.screen import printable
+from holdfast.core.work.names import short_point_name
 from holdfast.engine.commands.fork import fork_run
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
@@ -33,11 +36,11 @@ def run(arguments: list[str]) -> int:
     home = Home()
     fork = asyncio.run(fork_run(home, find_run(home, options.run), options.at, options.name))
     if options.json:
-        print(json.dumps({"run": fork.run_id, **fork._asdict()}, ensure_ascii=False))
+        print(json.dumps({"run": fork.run_id, **msgspec.to_builtins(fork)}, ensure_ascii=False))
         return EXIT_OK
     print(printable(fork.run_id))
     sys.stderr.write(
-        f"forked from {printable(fork.parent)} at {printable(fork.point)}; "
+        f"forked from {printable(fork.parent)} at {printable(short_point_name(fork.point))}; "
         f"continue it with: holdfast resume {printable(fork.run_id)}\n"
     )
     return EXIT_OK

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.run_session import flags_from_options
@@ -15,7 +16,8 @@ from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast plan --workflow loop tasks/ --seed tests/acceptance
-  holdfast plan "add OAuth login" --name oauth        start it with: holdfast run"""
+  holdfast plan "add OAuth login" --name oauth        start it with: holdfast run
+  holdfast plan --interview "users log in"            an agent asks you, then writes the tasks and tests"""
 
 
 def run(arguments: list[str]) -> int:
@@ -54,6 +56,11 @@ def run(arguments: list[str]) -> int:
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without permission"
     )
     parser.add_argument("--set", type=utf8_text, action="append", default=[], metavar="KEY=VALUE", help="any setting")
+    parser.add_argument(
+        "--interview",
+        action="store_true",
+        help="a chat in which an agent asks about the goal and writes the task list and seed tests; you accept them",
+    )
     options = parser.parse_args(arguments)
     flags = flags_from_options(options)
     if options.workflow is not None:
@@ -73,8 +80,32 @@ def run(arguments: list[str]) -> int:
         include_changes=options.include_changes,
     )
     warn(load_config(options.repo, home=home, flags=flags).warnings)
+    if options.interview:
+        return asyncio.run(_interview(home, request, as_json=options.json))
     run_id = asyncio.run(prepare_run(home, request))
     if not (options.include_changes or seeds):
         asyncio.run(warn_of_changes(options.repo))
     print(json.dumps({"run": run_id}) if options.json else run_id)
     return EXIT_OK
+
+
+async def _interview(home: Home, request: RunRequest, *, as_json: bool) -> int:
+    """Begin an interview and show its chat. Without a terminal, it goes on with `send` and `accept`."""
+    from holdfast.app.cli.chat.client import ChatClient  # slow imports that a plain plan does not need
+    from holdfast.engine.commands.chat import ensure_runner
+    from holdfast.engine.commands.interview import start_interview
+
+    run_id = await start_interview(home, request)
+    await ensure_runner(home, run_id)
+    if as_json:
+        print(json.dumps({"interview": run_id}))
+        return EXIT_OK
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(run_id)
+        warn([f"answer with: holdfast send {run_id} MESSAGE; accept the plan with: holdfast accept {run_id}"])
+        return EXIT_OK
+    from holdfast.app.cli.chat.screen import ChatScreen
+
+    client = ChatClient(home, run_id)
+    await client.open()
+    return await ChatScreen(client).run()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.on_issue import add_on_issue, ask_choice, ask_line, is_terminal, print_choice_warning
 from holdfast.app.cli.live.run_session import add_options, flags_from_options, run_and_show
+from holdfast.app.cli.named_run import print_chosen
 from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
@@ -17,7 +18,8 @@ from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import resume_options
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
-from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.logs import RunView, view_run
+from holdfast.engine.queries.placement import is_cluster_run
 from holdfast.engine.queries.resumable import find_resumable_runs
 from holdfast.engine.queries.runs import ListedRun
 from holdfast.engine.queries.setup.run_settings import config_warnings, on_issue_setting
@@ -44,13 +46,25 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--anywhere", action="store_true", help="without RUN: also take runs of other repositories, newest first"
     )
+    parser.add_argument(
+        "--now", action="store_true", help="send prompts now, even if the provider's usage limit has not reset"
+    )
+    parser.add_argument(
+        "--expect", type=int, metavar="POSITION", help="refuse when the log does not end there, as seen by a program"
+    )
     add_on_issue(parser)
     add_options(parser)
     options = parser.parse_args(arguments)
     home = Home()
     run_id = _choose_run(home, options)
-    chosen = _choose_how(home, run_id, options)
-    runner_options = resume_options(chosen) if chosen is not None else []
+    view = asyncio.run(view_run(home, run_id))
+    chosen = _choose_how(home, run_id, view, options)
+    runner_options = [*(resume_options(chosen) if chosen is not None else []), *(["--now"] if options.now else [])]
+    runner_options += [f"--expect={options.expect}"] if options.expect is not None else []
+    if is_cluster_run(view.state):
+        from holdfast.app.cli.live.cluster import submit_and_show
+
+        return submit_and_show(home, run_id, options, *runner_options)
     return run_and_show(home, run_id, lambda _: chosen, flags_from_options(options), options, runner_options)
 
 
@@ -68,6 +82,7 @@ def _choose_run(home: Home, options: argparse.Namespace) -> str:
     if not found:
         raise NothingToDo("no run to resume; list the runs with: holdfast ls")
     if len(found) == 1 or not is_terminal():
+        print_chosen(found[0])
         return found[0].id
     shown = found[:_MAX_RUNS_LISTED]
     for number, candidate in enumerate(shown, start=1):
@@ -93,9 +108,8 @@ def _list_elsewhere(runs: Sequence[ListedRun], *, as_json: bool) -> None:
         )
 
 
-def _choose_how(home: Home, run_id: str, options: argparse.Namespace) -> ResumeChoice | None:
+def _choose_how(home: Home, run_id: str, view: RunView, options: argparse.Namespace) -> ResumeChoice | None:
     """Ask before anything is started, so that Ctrl-C at the question changes nothing."""
-    view = asyncio.run(view_run(home, run_id))
     warn(config_warnings(home, view.state))
     if not (options.quiet or options.json) and view.status != RunStatus.RUNNING:
         for line in format_digest(asyncio.run(digest_of(home, run_id, view=view)), run_id):

@@ -7,15 +7,20 @@ import sys
 import time
 
 from holdfast.app.cli.arguments import Parser, utf8_text
+from holdfast.app.cli.live.cluster import submit_and_show
 from holdfast.app.cli.live.run_session import add_options, flags_from_options, run_and_show
 from holdfast.app.cli.work.uncommitted import warn_of_changes
 from holdfast.app.text.screen import printable, status_text, warn
-from holdfast.engine.commands.create import RunRequest, prepare_run
+from holdfast.engine.commands.create import RunRequest, check_task_list, prepare_run
 from holdfast.engine.commands.github_issue import goal_of_issue
 from holdfast.engine.home import Home
 from holdfast.engine.queries.resumable import planned_runs, started_runs
 from holdfast.engine.queries.setup.settings import load_config
 from holdfast.leaf.errors import BadInput, NothingToDo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.commands.cluster.engine_address import EngineAddress
 
 _EXAMPLES = """\
   holdfast run "add OAuth login"
@@ -24,6 +29,7 @@ _EXAMPLES = """\
   holdfast run --workflow pipeline "users can log in with OAuth" --with product_management
   holdfast run --workflow pipeline --issue 42
   holdfast run "fix the flaky test" --agent codex --detach
+  holdfast run "train the model" --on cluster --needs gpu
   holdfast run                                    start the run that `holdfast plan` prepared here"""
 
 _CANCEL_DELAY_S = 5  # in which a person can cancel
@@ -55,10 +61,17 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--include-changes", action="store_true", help="start with the uncommitted files of your checkout, too"
     )
+    parser.add_argument(
+        "--on", choices=["cluster"], help="where: a worker of the cluster runs it (default: this machine, now)"
+    )
+    parser.add_argument(
+        "--needs", type=utf8_text, metavar="LABEL", help="with --on cluster: a worker with this label runs it"
+    )
     add_options(parser)
     options = parser.parse_args(arguments)
     home = Home()
     home.check_writable()
+    engine = _check_placement(home, options)
     if options.goal is not None and options.agent is None:
         _initialize_first_use(home, options)
     flags = flags_from_options(options)
@@ -70,7 +83,6 @@ def run(arguments: list[str]) -> int:
     if options.goal is None:
         run_id = _planned_run(home, options.repo)
     else:
-        _warn_of_resumable_runs(home, options.repo)
         phases, issue = tuple(options.phases), options.issue
         request = RunRequest(
             options.goal,
@@ -81,12 +93,31 @@ def run(arguments: list[str]) -> int:
             phases=phases,
             issue=issue,
             include_changes=options.include_changes,
+            on_cluster=engine is not None,
+            needs=(options.needs,) if options.needs is not None else (),
         )
+        _warn_of_resumable_runs(home, request)
         run_id = asyncio.run(prepare_run(home, request))
         if not options.include_changes:
             asyncio.run(warn_of_changes(options.repo))
         flags = {}
+    if engine is not None:
+        return submit_and_show(home, run_id, options, engine=engine)
     return run_and_show(home, run_id, lambda _: None, flags, options)
+
+
+def _check_placement(home: Home, options: argparse.Namespace) -> "EngineAddress | None":
+    """Return the cluster's engine; None for a run of this machine. Raises before anything is created."""
+    if options.on is None:
+        if options.needs is not None:
+            raise BadInput("--needs is for runs on the cluster; add --on cluster")
+        return None
+    if options.goal is None and options.issue is None:
+        raise BadInput("--on cluster needs a goal; a run that is prepared on this machine stays here")
+    from holdfast.engine.commands.cluster.engine_address import chosen_engine, require_cluster_store
+
+    require_cluster_store(home)
+    return chosen_engine(home)
 
 
 def _initialize_first_use(home: Home, options: argparse.Namespace) -> None:
@@ -119,11 +150,12 @@ def _planned_run(home: Home, folder: str) -> str:
     return found[0].id
 
 
-def _warn_of_resumable_runs(home: Home, folder: str) -> None:
+def _warn_of_resumable_runs(home: Home, request: RunRequest) -> None:
     """Starting a new run beside an unfinished one may be a mistake: say so, and wait on a terminal."""
-    others = asyncio.run(started_runs(home, folder))
+    others = asyncio.run(started_runs(home, request.repo))
     if not others:
         return
+    check_task_list(home, request)  # nobody should wait for an error
     for other in others[:3]:
         goal = printable(other.summary.goal or "")
         sys.stderr.write(f"holdfast: {other.id} ({status_text(other.status)}) is not finished here: {goal}\n")

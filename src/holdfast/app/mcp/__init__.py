@@ -1,1 +1,0 @@
-"""The MCP server with which each agent reports."""
