@@ -59,7 +59,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
         await store.create(RUN)
         async with open_run(store, RUN, feature="auth-system") as run:
             await run.begin_session(SessionStart(branch="main", host="vm", pid=os.getpid()))
-            drafts = _drafts()
+            drafts = drafts_of_a_run()
             raw, least = Raw(folder, "raw"), Least(folder)
             figures = [
                 await _alone(run, raw, drafts, rounds=20 if quick else 200),
@@ -71,7 +71,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
             return figures
 
 
-def _drafts() -> Iterator[Draft]:
+def drafts_of_a_run() -> Iterator[Draft]:
     """Yield the events of a run, one at a time, endlessly."""
     while True:
         for group in begin_story(Size(tasks=50, events=50_000)):
@@ -80,11 +80,11 @@ def _drafts() -> Iterator[Draft]:
 
 async def _alone(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: int) -> Figure:
     ours, theirs, sizes = [], [], []
-    lines = (await _append_all(run, islice(drafts, ALONE))).lines  # warm-up
+    lines = (await append_all(run, islice(drafts, ALONE))).lines  # warm-up
     for turn in range(rounds):
         raw_first = bool(turn % 2)  # alternate: the second may find the disk busier
         bare = raw.timed(lines) if raw_first else 0.0
-        seconds, lines = await _append_all(run, islice(drafts, ALONE))
+        seconds, lines = await append_all(run, islice(drafts, ALONE))
         ours.append(seconds)
         theirs.append(bare if raw_first else raw.timed(lines))
         sizes += [len(line) for line in lines]
@@ -96,7 +96,7 @@ async def _alone(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: int) 
         spread=spread([bare / own for own, bare in zip(ours, theirs, strict=True)]),
         target=Target("≥", 0.9),
         note=(
-            f"{_rate(ours, ALONE)} events/s against {_rate(theirs, ALONE)}; {number(more.median * 1e6)} µs more than "
+            f"{rate(ours, ALONE)} events/s against {rate(theirs, ALONE)}; {number(more.median * 1e6)} µs more than "
             f"the disk's {number(spread(theirs).median / ALONE * 1e6)} µs; {sum(sizes) / len(sizes):.0f} bytes a line"
         ),
     )
@@ -105,11 +105,11 @@ async def _alone(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: int) 
 async def _together(run: OwnedRun, raw: Raw, least: Least, drafts: Iterator[Draft], rounds: int) -> list[Figure]:
     alone, together, floor, bare = [], [], [], []
     for _ in range(rounds + 1):
-        seconds, lines = await _append_all(run, islice(drafts, ALONE))
+        seconds, lines = await append_all(run, islice(drafts, ALONE))
         alone.append(seconds / ALONE)
-        together.append(await _append_by_many(run.append, drafts) / (PRODUCERS * EACH))
+        together.append(await append_by_many(run.append, drafts) / (PRODUCERS * EACH))
         least.width = sum(map(len, lines)) // ALONE
-        floor.append(await _append_by_many(least.append, drafts) / (PRODUCERS * EACH))
+        floor.append(await append_by_many(least.append, drafts) / (PRODUCERS * EACH))
         bare.append(raw.timed(lines) / ALONE)
     del alone[0], together[0], floor[0], bare[0]  # warm-up
     what = f"durable append, {PRODUCERS} producers"
@@ -120,26 +120,26 @@ async def _together(run: OwnedRun, raw: Raw, least: Least, drafts: Iterator[Draf
             against="1 producer on the same run",
             spread=spread([one / many for one, many in zip(alone, together, strict=True)]),
             target=Target("≥", 20),
-            note=f"{_rate(together, 1)} events/s against {_rate(alone, 1)}",
+            note=f"{rate(together, 1)} events/s against {rate(alone, 1)}",
         ),
         Figure(
             name="group-raw",
             what=what,
             against="`os.write` + `os.fdatasync`, one line at a time",
             spread=spread([one / many for one, many in zip(bare, together, strict=True)]),
-            note=f"{_rate(together, 1)} events/s against {_rate(bare, 1)}",
+            note=f"{rate(together, 1)} events/s against {rate(bare, 1)}",
         ),
         Figure(
             name="group-least",
             what=f"{PRODUCERS} producers that only encode, hash, and share a write and sync",
             against="our 1 producer: the most that group commit could gain here",
             spread=spread([one / many for one, many in zip(alone, floor, strict=True)]),
-            note=f"{_rate(floor, 1)} events/s",
+            note=f"{rate(floor, 1)} events/s",
         ),
     ]
 
 
-async def _append_all(run: OwnedRun, drafts: Iterator[Draft]) -> Block:
+async def append_all(run: OwnedRun, drafts: Iterator[Draft]) -> Block:
     ready, batches = list(drafts), []
     began = time.perf_counter()
     for draft in ready:
@@ -147,7 +147,7 @@ async def _append_all(run: OwnedRun, drafts: Iterator[Draft]) -> Block:
     return Block(time.perf_counter() - began, [batch.data for batch in batches])
 
 
-async def _append_by_many(append: Callable[[Draft], Awaitable[object]], drafts: Iterator[Draft]) -> float:
+async def append_by_many(append: Callable[[Draft], Awaitable[object]], drafts: Iterator[Draft]) -> float:
     async def producer(own: list[Draft]) -> None:
         for draft in own:
             await append(draft)
@@ -173,9 +173,9 @@ async def _inbox(store: FileStore, raw: Raw, rounds: int) -> Figure:
         what="`inbox.put`, 1 sender",
         against="`os.write` + `os.fdatasync` of as many lines",
         spread=spread([bare / own for own, bare in zip(ours[1:], theirs[1:], strict=True)]),
-        note=f"{_rate(ours[1:], ALONE)} messages/s against {_rate(theirs[1:], ALONE)}; {ALONE * (rounds + 1):,} in all",
+        note=f"{rate(ours[1:], ALONE)} messages/s against {rate(theirs[1:], ALONE)}; {ALONE * (rounds + 1):,} in all",
     )
 
 
-def _rate(seconds: list[float], count: int) -> str:
+def rate(seconds: list[float], count: int) -> str:
     return number(count / spread(seconds).median)

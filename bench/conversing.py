@@ -16,7 +16,7 @@ from typing import Any
 
 from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
 
-from bench import streaming
+from bench import chatting, streaming
 from bench.figure import Figure, Target, number, spread
 from bench.places import ROOT, scratch
 from bench.session import AGENT, command, open_session
@@ -43,6 +43,7 @@ def measure(*, quick: bool) -> list[Figure]:
             json.dump(SCRIPT, file)
         ours, bare = asyncio.run(_round_trips(folder, script, rounds))
         streamed = streaming.measure(folder, quick=quick)
+        chat = chatting.measure(os.path.join(folder, "chat"), quick=quick)
         resident = [_resident(os.path.join(folder, f"rest-{n}"), script) for n in range(1 if quick else 3)]
     return [
         Figure(
@@ -63,6 +64,7 @@ def measure(*, quick: bool) -> list[Figure]:
             note=f"{number(spread([size / 1e6 for size, _ in resident]).median)} MB resident (`Rss`)",
         ),
         *streamed,
+        chat,
     ]
 
 

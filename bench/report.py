@@ -48,7 +48,8 @@ the load named above.
 - **Live text**: the agent says 400 words in one turn. Ten listeners in another process read every hint; for the other
   side of the ratio they disconnect. It is of the runner's CPU time: the clock also measures the agent, the disk and the
   listeners, which share the processors. The delay ends when a terminal shows the word in `holdfast attach`. It begins
-  before the agent speaks: its script looks every 10 ms for a file, which the bench creates.
+  before the agent speaks: its script looks every 10 ms for a file, which the bench creates. It is measured in
+  `holdfast chat` too, whose runner is a process of its own.
 - **Following**: both processes read the same monotonic clock; the follower reads it after it has flushed its line.
 """
 

@@ -16,14 +16,19 @@ sys.path[0] = ROOT  # run as a script, the modules beside this one are still `be
 
 from bench import (  # noqa: E402
     appending,
+    cluster,
     conversing,
+    database,
     git_cost,
     growth,
     opening,
     overhead,
+    page,
     reading,
     repositories,
+    serving,
     starting,
+    telemetry,
     working,
 )
 from bench.figure import Figure  # noqa: E402
@@ -34,6 +39,8 @@ from bench.report import as_json, as_page, as_table  # noqa: E402
 PAGE = os.path.join(ROOT, "docs", "performance.md")
 GROUPS = {
     "append": appending.measure,
+    "database": database.measure,
+    "cluster": cluster.measure,
     "open": opening.measure,
     "start": starting.measure,
     "read": reading.measure,
@@ -43,6 +50,9 @@ GROUPS = {
     "conversation": conversing.measure,
     "work": working.measure,
     "growth": growth.measure,
+    "page": page.measure,
+    "serve": serving.measure,
+    "telemetry": telemetry.measure,
 }
 
 

@@ -25,7 +25,7 @@ TALK: dict[str, Any] = {"otherwise": [{"say": {"text": "four words and more " * 
 
 
 def measure(folder: str, *, quick: bool) -> list[Figure]:
-    rounds = asyncio.run(_throughput(os.path.join(folder, "listened"), 10 if quick else 100))
+    rounds = asyncio.run(throughput(os.path.join(folder, "listened"), 10 if quick else 100, "bench.streaming"))
     delays = asyncio.run(_delays(os.path.join(folder, "shown"), 5 if quick else 50))
     return [
         Figure(
@@ -56,8 +56,8 @@ class Turn(NamedTuple):
     clock: float
 
 
-async def _throughput(home: str, rounds: int) -> list[tuple[Turn, Turn]]:
-    """Return a turn with listeners and one without for each round."""
+async def throughput(home: str, rounds: int, listener: str) -> list[tuple[Turn, Turn]]:
+    """Return a turn with listeners and one without for each round. `listener` is their program, a module."""
     found: list[tuple[Turn, Turn]] = []
     async with open_session(home, _script(home, TALK)) as (conversations, cwd):
         conversation_id = await conversations.open(AGENT)
@@ -67,7 +67,7 @@ async def _throughput(home: str, rounds: int) -> list[tuple[Turn, Turn]]:
             assert (await conversations.send_prompt(conversation_id, "talk", cwd)).reason == "end_turn"
             return Turn(time.process_time() - cpu, time.perf_counter() - clock)
 
-        command = (sys.executable, "-m", "bench.streaming", run_folder(home, RUN))
+        command = (sys.executable, "-m", listener, run_folder(home, RUN))
         pipe = asyncio.subprocess.PIPE
         listeners = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
         assert listeners.stdin is not None

@@ -49,6 +49,29 @@ _BUSY = {
         {"sleep": 600},
     ]
 }
+_WAIT_S = 1.0
+_WAITING = {
+    "turns": [
+        {
+            "when": "You are the evaluator",
+            "steps": [{"mcp": {"tool": "submit_verdict", "arguments": {"accept": True}}}, {"say": "Accepted."}],
+        }
+    ],
+    "otherwise": [
+        {"run": {"command": "basename {{cwd}} | xargs touch", "shown": False}},
+        {"sleep": _WAIT_S},
+        {
+            "mcp": {
+                "tool": "submit_case",
+                "arguments": {
+                    "summary": "done",
+                    "criteria": [{"criterion": "works", "met": True, "evidence": "I looked"}],
+                },
+            }
+        },
+        {"say": "Done."},
+    ],
+}
 _TEXT = "x" * 200
 
 
@@ -56,6 +79,7 @@ def measure(*, quick: bool) -> list[Figure]:
     with scratch() as folder:
         return [
             _orchestration(folder, 5 if quick else 15, 1 if quick else 3),
+            _at_once(folder, 8 if quick else 32, 1),
             _resuming(folder, quick=quick),
             *_crowd(folder, quick=quick),
         ]
@@ -84,6 +108,28 @@ def _orchestration(folder: str, tasks: int, rounds: int) -> Figure:
         spread=spread([whole / other for whole, other in zip(ours, scripted, strict=True)]),
         target=Target("≤", 1.5),
         note=f"{number(spread(ours).median)} s against {number(spread(scripted).median)} s, on the clock",
+    )
+
+
+def _at_once(folder: str, tasks: int, rounds: int) -> Figure:
+    """The agents do nothing but wait, so that the tasks can be at work at once on few cores; the rest is Holdfast."""
+    repo, script = new_repository(folder, "at-once", with_identity=True), _script(folder, "waiting", _WAITING)
+    listed = os.path.join(folder, "at-once.json")
+    each = {"acceptance_criteria": ["works"]}
+    _write(listed, json.dumps([{"id": f"T-{n}", "title": f"Task {n}", **each} for n in range(1, tasks + 1)]))
+    taken: dict[int, list[float]] = {1: [], tasks: []}
+    for _ in range(rounds):
+        for parallel, times in taken.items():
+            began = time.perf_counter()
+            options = ("--workflow", "waves", "--parallel", str(parallel), "--agent", f"playbook:{script}", "--quiet")
+            _holdfast(folder, "run", listed, "--repo", repo, *options)
+            times.append(time.perf_counter() - began)
+    return Figure(
+        name="at-once",
+        what=f"{tasks} tasks at once, each with an agent that works for {_WAIT_S:.0f} s",
+        against="one after the other",
+        spread=spread([one / all_ for one, all_ in zip(taken[1], taken[tasks], strict=True)]),
+        note=f"{number(spread(taken[tasks]).median)} s against {number(spread(taken[1]).median)} s, on the clock",
     )
 
 

@@ -1,4 +1,4 @@
-"""Prints the path of calls from `holdfast run` to the first prompt: the tour of the code that AGENTS.md follows.
+"""Prints the path of calls from `holdfast run` to the first prompt: the tour of the code in CONTRIBUTING.md.
 
 .venv/bin/python scripts/call_path.py            the path, as a table
 .venv/bin/python scripts/call_path.py --json     the same, as data

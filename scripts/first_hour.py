@@ -127,13 +127,16 @@ def scratch_folder(keep: str | None) -> Iterator[str]:
         yield folder
 
 
-def install(folder: str) -> str:
-    """Build the wheel and install it into an empty environment. Returns the folder of its programs."""
+def install(folder: str, *, from_sdist: bool = False) -> str:
+    """Build the wheel and install it into an empty environment. Returns the folder of its programs.
+
+    `from_sdist`: build a source distribution, and the wheel from that.
+    """
     uv = os.path.join(ROOT, ".tools", "bin", "uv")
     uv = uv if os.path.exists(uv) else "uv"
     wheels, environment = os.path.join(folder, "dist"), os.path.join(folder, "env")
     python = os.path.join(environment, "bin", "python")
-    _run_uv(uv, "build", "--wheel", "--out-dir", wheels, ROOT)
+    _run_uv(uv, "build", *([] if from_sdist else ["--wheel"]), "--out-dir", wheels, ROOT)
     _run_uv(uv, "venv", "--clear", "--python", sys.executable, environment)
     locked = ("sync", "--frozen", "--no-dev", "--no-install-project", "--project", ROOT, "--active")
     _run_uv(uv, *locked, VIRTUAL_ENV=environment)

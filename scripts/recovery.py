@@ -25,6 +25,7 @@ sys.path.insert(0, _ROOT)
 
 import holdfast  # noqa: E402 - the tests' report is found from the root
 from holdfast.leaf.failpoints import POINTS  # noqa: E402
+from scripts import cluster_numbers  # noqa: E402
 from tests.support.crash_suite.scenarios import SCENARIOS, TRUSTFUL  # noqa: E402
 from tests.support.crash_suite.trial_log import FOLDER, LOAD, Way, sources  # noqa: E402
 
@@ -33,6 +34,7 @@ TRIALS = os.path.join(_ROOT, "docs", "trials.jsonl")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
 _NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
 _CROWD = "<!-- load: made by scripts/recovery.py -->\n"
+_CLUSTER = "<!-- cluster: made by scripts/recovery.py -->\n"
 
 for _module in walk_packages(holdfast.__path__, "holdfast."):  # importing a module registers its failpoints
     if not _module.name.endswith("__main__"):
@@ -143,21 +145,23 @@ def crowd(of: list[Held]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def made(trials: list[Held]) -> str:
+def made(trials: list[Held], placed: str) -> str:
     with open(DOCS, encoding="utf-8") as file:
         prose, mark, rest = file.read().partition(_POINTS)
-    assert all((mark, _NUMBERS in rest, _CROWD in rest)), f"a marker line is missing in {DOCS}"
+    assert all((mark, _NUMBERS in rest, _CROWD in rest, _CLUSTER in rest)), f"a marker line is missing in {DOCS}"
     of_load = [one for one in trials if one.way == LOAD]
     others = [one for one in trials if one.way != LOAD]
-    return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}\n{numbers(others)}\n{_CROWD}\n{crowd(of_load)}"
+    return (
+        f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}\n{numbers(others)}\n{_CROWD}\n{crowd(of_load)}\n{_CLUSTER}\n{placed}"
+    )
 
 
 def main() -> int:
     if "--sources" in sys.argv[1:]:
         print(sources())
         return 0
-    trials = known()
-    text = made(trials)
+    trials, placed = known(), cluster_numbers.results(with_new="--check" not in sys.argv[1:])
+    text = made(trials, cluster_numbers.table(placed))
     with open(DOCS, encoding="utf-8") as file:
         is_current = text == file.read()
     if "--check" in sys.argv[1:]:
@@ -166,6 +170,7 @@ def main() -> int:
         return 0 if is_current else 1
     with open(TRIALS, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(one._asdict()) + "\n" for one in trials)
+    cluster_numbers.keep(placed)
     with open(DOCS, "w", encoding="utf-8") as file:
         file.write(text)
     earlier = [f"{one.way} {one.scenario}" for one in trials if one.sources != sources()]

@@ -1,0 +1,47 @@
+"""The numbers of the proofs of placement, for docs/recovery.md: the newest result of each test of tests/cluster.
+
+The tests append to .torture/cluster.jsonl on the machine that holds them; `scripts/recovery.py` keeps the newest of
+each in docs/cluster-trials.jsonl.
+"""
+
+import json
+import os
+from typing import Any
+
+_ROOT = os.path.join(os.path.dirname(__file__), "..")
+_NEW = os.path.join(_ROOT, ".torture", "cluster.jsonl")
+KEPT = os.path.join(_ROOT, "docs", "cluster-trials.jsonl")
+
+
+def results(*, with_new: bool) -> dict[str, dict[str, Any]]:
+    """Return the newest result of each proof: those that are kept, and those of this machine."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in (KEPT, *([_NEW] if with_new else [])):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                found |= {line["what"]: line for line in map(json.loads, file)}
+    return found
+
+
+def keep(of: dict[str, dict[str, Any]]) -> None:
+    with open(KEPT, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(of[what]) + "\n" for what in sorted(of))
+
+
+def table(of: dict[str, dict[str, Any]]) -> str:
+    rows = ["| what was done, on one host | rounds | lost | measured |", "|---|---|---|---|"]
+    if kill := of.get("kill"):
+        gap = (
+            f"until the run has a new owner: median {kill['p50_s']:.1f} s, p95 {kill['p95_s']:.1f} s; no turn repeated"
+        )
+        rows.append(f"| a worker with its agents killed (SIGKILL) | {kill['rounds']} | {kill['lost']} | {gap} |")
+    if zombie := of.get("zombie"):
+        what = "a worker frozen, its run taken over, the worker thawed, the new owner killed"
+        rows.append(f"| {what} | {zombie['rounds']} | {zombie['lost']} | |")
+    if away := of.get("temporal_away"):
+        what = f"the Temporal server killed for {away['seconds']} s"
+        rows.append(f"| {what} | {away['runs']} runs | {away['interrupted']} interrupted | |")
+    if cut := of.get("network"):
+        times = f"its agents dead after {cut['agents_dead_s']:.1f} s, its lease over after {cut['lease_s']:.0f} s"
+        rows.append(f"| a machine's network cut, its agents alive | 1 | 0 | {times} |")
+    return "\n".join(rows) + "\n"
