@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.crash_suite.warm_programs import Nursery, nursery
 from tests.support.memory import in_memory
+from tests.support.postgres import PostgresServer, postgres_server, programs_folder
 
 # The same examples every time: a gate that decides by chance is none. `make torture` looks further.
 settings.register_profile(
@@ -49,3 +50,12 @@ def warm() -> Iterator[Nursery]:
     """Where programs come from that need no start-up."""
     with in_memory() as folder, nursery(folder) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real server for the stores of tests. Started by the first test that needs it."""
+    if programs_folder() is None:
+        pytest.skip("NOT TESTED: the store on Postgres; there is no Postgres for this platform")
+    with postgres_server() as server:
+        yield server

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "adopt"
+TILTH_ID = {
+    name: json.loads((FIXTURES / "tilth" / name / "session" / "checkpoint.json").read_text())["session_id"]
+    for name in ("e0", "e1")
+}
 _PERSON = ("-c", "user.name=A Person", "-c", "user.email=person@example.org")
 
 
@@ -25,6 +29,33 @@ def tilth(folder: Path, name: str) -> tuple[Path, Path]:
     branch = json.loads((session / "checkpoint.json").read_text())["branch"]
     git(repo, "branch", branch, f"origin/{branch}")
     git(repo, "remote", "remove", "origin")
+    return session, repo
+
+
+def seed_tilth(folder: Path, name: str) -> tuple[Path, Path]:
+    """The same, as Tilth's first era wrote it: with a task list of its own, and without the folder of a feature."""
+    session, repo = tilth(folder, name)
+    checkpoint = json.loads((session / "checkpoint.json").read_text())
+    old = {key: value for key, value in checkpoint.items() if key not in ("feature_dir", "usage", "archived")}
+    (session / "checkpoint.json").write_text(json.dumps(old))
+    statuses = json.loads((session / "task-status.json").read_text())
+    (session / "task-status.json").unlink()
+    tasks = [
+        {
+            "id": task,
+            "title": f"Write {task}.txt",
+            "description": f"A file {task}.txt.",
+            "acceptance_criteria": [f"{task}.txt exists"],
+            "status": statuses.get(task, "pending"),
+        }
+        for task in ("T-001", "T-002")
+    ]
+    (session / "prd.json").write_text(json.dumps(tasks))
+    (session / "seed-meta.json").write_text(json.dumps({"tests": ["tests/test_T-001.py"]}))
+    log = session / "events.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines[0]["payload"] = {key: lines[0]["payload"][key] for key in ("source", "phase")}
+    write_lines(log, *lines)
     return session, repo
 
 
@@ -162,6 +193,6 @@ def kandev_session(home: Path) -> Path:
     return write_lines(home / ".kandev" / "sessions" / "abc123.jsonl", *lines)
 
 
-def fingerprint(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, to see that none changed."""
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+def fingerprint(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file of a folder with the time of its last change, to see that none changed."""
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}

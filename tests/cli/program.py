@@ -44,15 +44,19 @@ class Outcome(NamedTuple):
 class Program:
     """Runs `holdfast` in a folder of its own, with a home of its own and nothing of the caller's environment."""
 
-    def __init__(self, home: str, cwd: str, nursery: Nursery | None = None) -> None:
-        """With a `nursery`, what is run to its end comes from there: it and all that it starts need no start-up."""
+    def __init__(self, home: str, cwd: str, nursery: Nursery | None = None, store: str | None = None) -> None:
+        """With a `nursery`, what is run to its end comes from there: it and all that it starts need no start-up.
+
+        With a `store`, runs are kept in that database.
+        """
         self.home = home
+        self.store = store
         self.cwd = cwd
         self._nursery = nursery
 
     def elsewhere(self, *, home: str | None = None, cwd: str | None = None) -> Self:
         """The same, in another home or another folder."""
-        return type(self)(home or self.home, cwd or self.cwd, self._nursery)
+        return type(self)(home or self.home, cwd or self.cwd, self._nursery, self.store)
 
     def __call__(self, *arguments: str, code: int = 0, cold: bool = False, **how: Any) -> Outcome:
         """Run to the end. The exit code must be the one that is expected, and no traceback may be printed.
@@ -82,7 +86,8 @@ class Program:
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
         passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         folders = {f"XDG_{kind.upper()}_HOME": os.path.join(self.home, kind) for kind in ("config", "state")}
-        return {**passed_on, "LC_ALL": "C.UTF-8", "HOLDFAST_HOME": self.home, **folders, **(more or {})}
+        store = {"HOLDFAST_STORE": self.store} if self.store is not None else {}
+        return {**passed_on, "LC_ALL": "C.UTF-8", "HOLDFAST_HOME": self.home, **store, **folders, **(more or {})}
 
 
 def failpoint_environment(folder: str, what: str) -> dict[str, str]:

@@ -30,9 +30,11 @@ def tasks(count: int) -> list[Event]:
     return [event for name in names for event in (TaskStarted(task_id=name), TaskCompleted(task_id=name))]
 
 
-def make_run(home: str, run_id: str, *events: Event, goal: str = "Add OAuth login", at: str = TEN) -> str:
+def make_run(
+    home: str, run_id: str, *events: Event, goal: str = "Add OAuth login", at: str = TEN, repo: str | None = None
+) -> str:
     """A run with one session: its start, these events, and nothing after them."""
-    asyncio.run(_make(home, run_id, [RunCreated(run_id=run_id, goal=goal), *events], at))
+    asyncio.run(_make(home, run_id, [RunCreated(run_id=run_id, goal=goal, repo=repo), *events], at))
     return run_id
 
 

@@ -1,8 +1,9 @@
 """`holdfast adopt`: sessions of other tools continue as runs, to the end that those tools would have reached."""
 
+import fcntl
 import json
 import os
-import signal
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,48 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli import foreign_sessions as foreign
-from tests.cli.program import Program, failpoint_environment
-from tests.support.cli_stage import Stage
-
-
-@pytest.fixture
-def user_home(tmp_path: Path) -> Path:
-    folder = tmp_path / "user"
-    folder.mkdir()
-    return folder
-
-
-class Adopter:
-    """Runs `holdfast` as a user with a home folder of their own, and with a playbook for every agent."""
-
-    def __init__(self, holdfast: Program, stage: Stage, user_home: Path) -> None:
-        self._holdfast = holdfast
-        self.stage = stage
-        self._env = {"HOME": str(user_home), "HOLDFAST_PLAYBOOK_STATE": str(user_home / "playbook")}
-
-    def __call__(self, *arguments: str, code: int = 0) -> Any:
-        return self._holdfast(*arguments, code=code, env=self._env)
-
-    def killed(self, failpoint: str, *arguments: str) -> None:
-        folder = os.path.join(self.stage.folder, "failpoint")
-        os.mkdir(folder)
-        environment = {**self._env, **failpoint_environment(folder, failpoint)}
-        self._holdfast(*arguments, code=-signal.SIGKILL, cold=True, env=environment)
-
-    def states(self, run: str) -> dict[str, str]:
-        return {name: task["status"] for name, task in self("show", run, "--json").object["state"]["tasks"].items()}
-
-    def adopt(self, path: Path, *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = self("adopt", str(path), "--json", *arguments).object
-        return found
-
-    def events(self, run: str, kind: str) -> list[dict[str, Any]]:
-        return [json.loads(line)["data"] for line in self("logs", run, "--json", "--type", kind).lines]
-
-
-@pytest.fixture
-def adopter(holdfast: Program, stage: Stage, user_home: Path) -> Adopter:
-    return Adopter(holdfast, stage, user_home)
+from tests.cli.adopter import Adopter
 
 
 def mcp(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -188,6 +148,25 @@ def test_protocol_log_with_an_issue_needs_a_decision(adopter: Adopter) -> None:
     adopter("resume", found["run"], "--on-issue", "skip", "--quiet")
 
 
+def test_the_later_of_two_events_with_one_number_counts(adopter: Adopter) -> None:
+    """As the protocol says: the earlier one is no part of the history, and its error is no open issue."""
+    repo = protocol_repo(adopter)
+    log = foreign.protocol_log(repo, foreign.CHECKPOINT, *foreign.TASK_2)
+    lines = log.read_text().splitlines()
+    last = json.loads(lines[-1])
+    wrong = {**last, "type": "task.failed", "data": {"taskId": "2", "error": "superseded", "attempts": 1}}
+    lines.insert(-1, json.dumps(wrong))
+    lines.append(lines[-1])
+    foreign.write_lines(log, *lines)
+    found = adopter.adopt(log, "--agent", adopter.stage.book())
+    assert found["tasks"] == {"1": "complete", "2": "in_progress"}
+    assert any("twice: the later one counts" in finding for finding in found["findings"])
+    assert not adopter.events(found["run"], "task.failed")
+    started = [event["taskId"] for event in adopter.events(found["run"], "task.started")]
+    assert started.count("2") == 1
+    assert adopter("analyze", found["run"], "--json").object["decision"]["case"] == "auto"
+
+
 def test_protocol_log_without_checkpoint_needs_a_decision(adopter: Adopter) -> None:
     repo = protocol_repo(adopter)
     log = foreign.protocol_log(repo, *foreign.TASK_2)
@@ -269,6 +248,86 @@ def test_session_in_use_is_refused(adopter: Adopter, tmp_path: Path) -> None:
     assert adopter("ls", "--json").out == ""
 
 
+def test_second_adoption_of_a_session_is_refused_with_the_name_of_the_run(adopter: Adopter, tmp_path: Path) -> None:
+    session, repo = foreign.tilth(tmp_path, "e1")
+    arguments = ("--repo", str(repo), "--agent", adopter.stage.book())
+    first = adopter.adopt(session, *arguments)["run"]
+    copy = shutil.copytree(session, tmp_path / "copy")
+    for again in (session, copy):
+        err = adopter("adopt", str(again), *arguments, code=5).err
+        assert f"holdfast resume {first}" in err
+        assert "--again" in err
+    second = adopter.adopt(session, "--again", *arguments)["run"]
+    assert {row["id"] for row in adopter("ls", "--json").objects} == {first, second}
+
+
+def test_adopted_run_says_where_it_is_from(adopter: Adopter, tmp_path: Path) -> None:
+    session, repo = foreign.tilth(tmp_path, "e1")
+    run = adopter.adopt(session, "--repo", str(repo), "--agent", adopter.stage.book())["run"]
+    shown = adopter("show", run).out
+    assert f"from Tilth 0.2 or newer, session {foreign.TILTH_ID['e1']}" in shown
+    assert str(session) in shown
+    source = adopter("show", run, "--json").object["state"]["run"]["adopted"]
+    assert (source["tool"], source["path"]) == ("tilth", str(session))
+    (row,) = adopter("ls", "--json").objects
+    assert (row["adopted"], row["adopted_path"]) == ("tilth", str(session))
+    assert "[tilth]" in adopter("ls").out
+
+
+def test_two_adopts_at_once_make_one_run(adopter: Adopter, tmp_path: Path) -> None:
+    session, repo = foreign.tilth(tmp_path, "e1")
+    refs = foreign.git(repo, "for-each-ref")
+    started = [adopter.started("adopt", str(session), "--repo", str(repo)) for _ in range(3)]
+    codes = sorted(process.wait() for process in started)
+    (run,) = [row["id"] for row in adopter("ls", "--json").objects]
+    assert codes == [0, 5, 5]
+    adopter("verify", run)
+    left = [line for line in foreign.git(repo, "for-each-ref").splitlines() if run not in line]
+    assert left == refs.splitlines()
+    assert not (Path(adopter.stage.home) / "adopting").exists()
+
+
+def test_adopts_of_several_sessions_at_once_do_not_disturb_each_other(adopter: Adopter, tmp_path: Path) -> None:
+    sources = [foreign.tilth(tmp_path / str(number), "e1") for number in range(3)]
+    started = [adopter.started("adopt", str(path), "--again", "--repo", str(repo)) for path, repo in sources]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    for row in adopter("ls", "--json").objects:
+        adopter("verify", row["id"])
+
+
+def test_branches_of_a_killed_adopt_are_remembered_while_their_repository_is_away(
+    adopter: Adopter, tmp_path: Path
+) -> None:
+    session, repo = foreign.tilth(tmp_path / "first", "e1")
+    refs = foreign.git(repo, "for-each-ref")
+    adopter.killed("stage.publish.before:1", "adopt", str(session), "--repo", str(repo))
+    assert foreign.git(repo, "for-each-ref") != refs
+    away = repo.rename(tmp_path / "away")
+    other, there = foreign.tilth(tmp_path / "other", "e0")
+    adopter.adopt(other, "--repo", str(there))
+    told = adopter("doctor", code=1).out
+    assert "was left by an adopt that was killed" in told
+    assert f"in {repo}/.git, which is not there" in told
+    assert (
+        "can fix   " + str(Path(adopter.stage.home) / "adopting") in adopter("doctor", "--repo", str(away), code=1).out
+    )
+    adopter("doctor", "--repo", str(away), "--fix")
+    assert foreign.git(away, "for-each-ref") == refs
+    assert not (Path(adopter.stage.home) / "adopting").exists()
+
+
+def test_branches_of_an_adopt_in_progress_are_no_orphans(adopter: Adopter, tmp_path: Path) -> None:
+    session, repo = foreign.tilth(tmp_path, "e0")
+    adopter.killed("stage.publish.before:1", "adopt", str(session), "--repo", str(repo))
+    (stage,) = (Path(adopter.stage.home) / "adopting").iterdir()
+    with (stage / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as the process that writes it
+        adopter("doctor", "--repo", str(repo), "--fix")
+    assert foreign.git(repo, "for-each-ref", "refs/heads/holdfast/")
+    adopter("doctor", "--repo", str(repo), "--fix")
+    assert not foreign.git(repo, "for-each-ref", "refs/heads/holdfast/")
+
+
 def test_unknown_folder_is_refused_with_one_line(adopter: Adopter, tmp_path: Path) -> None:
     assert "is not a session that adopt knows" in adopter("adopt", os.fspath(tmp_path), code=2).err
 
@@ -295,7 +354,7 @@ def test_killed_adopt_leaves_a_whole_run_or_nothing(adopter: Adopter, tmp_path: 
         adopter("verify", run)
         assert set(adopter.states(run).values()) == {"FAILED", "PENDING"}
         adopter("resume", run, "--on-issue", "skip", "--quiet", code=1)  # T-002's worker has no script
-    found = adopter.adopt(session, *arguments)
+    found = adopter.adopt(session, *arguments, *(["--again"] if visible else []))
     runs = {row["id"] for row in adopter("ls", "--json").objects}
     assert runs == {*visible, found["run"]}
     left = [line for line in foreign.git(repo, "for-each-ref").splitlines() if not any(run in line for run in runs)]

@@ -53,3 +53,19 @@ def test_wrong_names_and_lost_repositories_are_told(holdfast: Program, project: 
     before = log_of(holdfast.home, run_id).read_bytes()
     assert "holdfast doctor --repo NEW-PLACE --fix" in holdfast("archive", run_id, code=2).complaint
     assert log_of(holdfast.home, run_id).read_bytes() == before
+
+
+def test_a_message_that_no_agent_has_read_is_not_lost_in_silence(holdfast: Program, project: Project) -> None:
+    run_id = new_run(holdfast.home, project)
+    holdfast("send", run_id, "make it blue")
+    before = log_of(holdfast.home, run_id).read_bytes()
+    refused = holdfast("archive", run_id, code=5)
+    assert "make it blue" in refused.err
+    assert f"holdfast resume {run_id}" in refused.err
+    assert log_of(holdfast.home, run_id).read_bytes() == before
+    assert "make it blue" in holdfast("archive", run_id, "-y").err
+    assert "make it blue" in holdfast("show", run_id).out
+    assert [message["text"] for message in holdfast("show", run_id, "--json").object["undelivered"]] == ["make it blue"]
+    for command in (("prune", run_id, "--to", "delete"), ("reset", run_id)):
+        assert "make it blue" in holdfast(*command, code=5).err
+    assert "make it blue" in holdfast("prune", run_id, "--to", "delete", "-y").err

@@ -80,10 +80,26 @@ def test_messages_are_answered_and_work_is_accepted(stage: Stage) -> None:
         terminal.until("+HELLO")
         terminal.type(f"/accept{ENTER}")
         terminal.until("iteration 1 merged")
+        terminal.until("bring it into your branch with: holdfast merge")
         terminal.type(f"/quit{ENTER}")
         assert terminal.end() == 0
     assert stage.prompts(run) == ["write the greeting", "now in capitals"]
     assert stage.file(run, "hello.txt") == "HELLO"
+
+
+def test_first_message_is_shown_while_the_checks_run_and_again_beside_the_second(stage: Stage) -> None:
+    gate = os.path.join(stage.folder, "gate")
+    check = f'["sh", "-c", "until [ -e {gate} ]; do sleep 0.05; done"]'
+    with client(stage, *new(stage), "--set", f"validators.commands.gate.command={check}") as terminal:
+        terminal.until("sent when the agent has started: write the greeting")
+        assert "waiting for you" not in terminal.until("starting")
+        terminal.type(f"and be kind{ENTER}")
+        run = stage.only_run()
+        wait_for(lambda: stage.data(run, "inbox.consumed"))
+        Path(gate).touch()
+        terminal.until("› write the greeting")
+        shown = terminal.until("› and be kind") + terminal.until("waiting for you")
+        assert "Holdfast added" not in shown
 
 
 def test_text_is_shown_before_it_is_in_the_log(stage: Stage) -> None:
@@ -240,10 +256,41 @@ def test_tool_call_is_shown_in_full_on_request(stage: Stage) -> None:
 def test_unknown_command_goes_to_the_agent(stage: Stage) -> None:
     with client(stage, *new(stage)) as terminal:
         run = started(stage, terminal)
-        terminal.type(f"/compact now{ENTER}")
-        terminal.until("the agent gets it as text")
+        terminal.type(f"/shrink now{ENTER}")
+        terminal.until("/shrink is no command here")
         wait_for(lambda: ended_turns(stage, run) == 2)
-    assert stage.prompts(run)[-1] == "/compact now"
+        terminal.type(f"/compact{ENTER}")
+        terminal.until("no command that compacts")
+    assert stage.prompts(run)[-1] == "/shrink now"
+
+
+def test_agents_own_commands_are_completed_and_passed_on(stage: Stage) -> None:
+    lists = {"when": "list", "steps": [{"commands": [{"name": "compress", "description": "shorten"}]}, {"say": "ok"}]}
+    with client(stage, *new(stage, lists, {"when": "/compress", "steps": [{"say": "shorter"}]})) as terminal:
+        run = started(stage, terminal)
+        terminal.type(f"list them{ENTER}")
+        wait_for(lambda: ended_turns(stage, run) == 2)
+        terminal.type("/comp")
+        terminal.until("/compress")
+        terminal.type("\x15")
+        terminal.type(f"/compact{ENTER}")
+        terminal.until("shorter")
+    assert stage.prompts(run)[-1] == "/compress"
+
+
+def test_attached_picture_goes_with_the_next_message(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(b"\x89PNG")
+    with client(stage, *new(stage, {"when": "look at", "steps": [{"say": "looked"}]})) as terminal:
+        run = started(stage, terminal)
+        terminal.type(f"/attach {tmp_path}/none.png{ENTER}")
+        terminal.until("cannot attach")
+        terminal.type(f"\x15/attach {tmp_path}/shot.png{ENTER}")
+        terminal.until("shot.png (image/png, 4 bytes)")
+        terminal.type(f"look at it{ENTER}")
+        terminal.until("as a link")
+        terminal.until("looked")
+    (sent,) = stage.data(run, "prompt.files_sent")
+    assert [file["form"] for file in sent["sent"]] == ["link"]
 
 
 def test_another_agent_gives_its_opinion(stage: Stage) -> None:
@@ -264,3 +311,48 @@ def test_other_run_is_not_a_chat(stage: Stage) -> None:
     run = stage.run("say hello", "--agent", stage.book({"when": "worker", "steps": [{"say": "hello"}]}))
     refused = stage.holdfast("chat", run, "--json", code=2)
     assert "is not a chat" in refused.err
+
+
+def test_rewind_is_shown_first_and_fork_leaves_the_chat_as_it_is(stage: Stage) -> None:
+    with client(stage, *new(stage)) as terminal:
+        run = started(stage, terminal)
+        terminal.type(f"now in capitals{ENTER}")
+        terminal.until("shouted")
+        wait_for(lambda: ended_turns(stage, run) == 2)
+        wait_for(lambda: len(stage.holdfast("show", run, "--points", "--json").objects) == 3)
+        terminal.type(f"/points{ENTER}")
+        terminal.until("turn-2")
+        terminal.until("/rewind POINT goes back")
+        terminal.type(f"/rewind turn-1{ENTER}")
+        terminal.until("hello.txt  +1 -1")
+        terminal.until("/rewind yes does it")
+        assert stage.data(run, "run.rewound") == []
+        terminal.type(f"/fork turn-2 loud{ENTER}")
+        terminal.until("continue the fork with: holdfast chat loud-")
+        terminal.type(f"/rewind yes{ENTER}")
+        assert "the runner died" not in terminal.until("/rewind undo takes it back")
+        assert worktree_file(stage, run) == "hello\n"
+        terminal.type(f"now in capitals{ENTER}")
+        wait_for(lambda: ended_turns(stage, run) == 3)
+        terminal.type(f"/rewind nonsense and more{ENTER}")
+        terminal.until("/points lists the points")
+    other = next(one["id"] for one in stage.holdfast("ls", "--json").objects if one["id"] != run)
+    assert worktree_file(stage, other) == "HELLO\n"
+
+
+def worktree_file(stage: Stage, run: str) -> str:
+    return Path(stage.home_of(run), "tasks", "T-1", "hello.txt").read_text()
+
+
+def test_reopened_chat_does_not_show_what_was_rewound(stage: Stage) -> None:
+    with client(stage, *new(stage)) as terminal:
+        run = started(stage, terminal)
+        terminal.type(f"now in capitals{ENTER}")
+        terminal.until("shouted")
+        wait_for(lambda: ended_turns(stage, run) == 2)
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")
+    with client(stage, run) as terminal:
+        terminal.until("greeted")
+        seen = terminal.until("went back to turn-1")
+        assert "shouted" not in seen
+        assert "in capitals" not in seen

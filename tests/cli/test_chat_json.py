@@ -54,14 +54,16 @@ def lines(stage: Stage, *arguments: str) -> Iterator[Lines]:
             process.kill()
     for one in stage.holdfast("ls", "--json").objects:
         if one["status"] == "running":
-            stage.holdfast("stop", one["id"])
+            with stage.start("stop", one["id"]) as stopping:  # it may have ended by itself meanwhile
+                stopping.communicate()
             stage.holdfast("wait", one["id"])
 
 
 def test_message_is_answered_with_events_and_hints(stage: Stage) -> None:
-    with lines(stage, *new(stage)) as program:
+    with lines(stage, *new(stage), "--name", "greeter") as program:
         assert program.process.stdout is not None
         run = json.loads(program.process.stdout.readline())["started"]
+        assert run.startswith("greeter-")
         program.until("state", run=run, working=False, runner=True)
         program.put(say="now in capitals")
         program.until("done", command="say")

@@ -64,7 +64,9 @@ def test_one_key_or_one_table_can_be_asked_for(holdfast: Program) -> None:
     assert [line.split(".")[0] for line in holdfast("config", "memory").lines] == ["memory", "memory"]
     complaint = holdfast("config", "caps.iteration", code=2).complaint
     assert complaint == "unknown setting 'caps.iteration'; did you mean caps.iterations?"
-    holdfast("config", "cap", code=2)
+    assert holdfast("config", "cap", code=2).complaint.startswith("unknown setting 'cap'; ")
+    complaint = holdfast("config", "zzz", code=2).complaint
+    assert complaint == "unknown setting 'zzz'; holdfast config lists all; holdfast config path names the files"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from holdfast.app.cli import main
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.program import UNPRIVILEGED, Outcome, Program, assert_no_noise
 from tests.cli.runs import DONE, make_run
+from tests.support.cli_stage import HELLO, Stage
 from tests.support.wait import PATIENCE
 
 COMMANDS = tuple(main.COMMANDS)
@@ -121,6 +122,40 @@ def test_nothing_but_a_runner_loads_what_speaks_to_agents(holdfast: Program) -> 
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("nothing-of-this-name") > 10, done.stderr
+
+
+_SELDOM = (  # needed by few runs: with notifications, exports, phases, task lists, files in prompts, a cluster
+    "holdfast.app.cli.live.cluster",
+    "holdfast.app.html",
+    "holdfast.app.tui",
+    "holdfast.app.web",
+    "holdfast.engine.commands.cluster",
+    "holdfast.engine.commands.create",
+    "holdfast.engine.http_post",
+    "holdfast.engine.notify",
+    "holdfast.engine.session.phase_steps",
+    "holdfast.engine.telemetry",
+    "holdfast.store.postgres.store",
+    "holdfast.workflows.tasklists",
+    "html",
+    "pathlib",
+    "yaml",
+)
+
+
+def test_a_runner_of_a_plain_run_loads_nothing_that_few_runs_need(stage: Stage) -> None:
+    run = stage.holdfast("plan", "Add a file", "--agent", stage.book(HELLO), "--json").objects[-1]["run"]
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "holdfast", "resume", run, "--quiet"],
+        env=stage.holdfast.environment(),
+        cwd=stage.holdfast.cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "holdfast.agents.acp.driver" in loaded
+    assert not loaded.intersection(_SELDOM)
 
 
 def test_whoever_sets_columns_has_the_help_laid_out_anew(holdfast: Program) -> None:

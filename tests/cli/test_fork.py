@@ -51,13 +51,46 @@ def test_parent_can_be_reset_without_harm(stage: Stage) -> None:
     stage.project.git("gc", "--quiet", "--prune=now")
     assert files(stage, other) == {"hello.txt": "HELLO\n", "bye.txt": "bye\n"}
     points = stage.holdfast("show", other, "--points", "--json").objects
-    assert ["-".join(point["name"].split("-")[:2]) for point in points] == ["fork", "turn-3", "turn-2", "turn-1"]
+    assert ["-".join(point["name"].split("-")[:2]) for point in points] == [
+        "fork",
+        "turn-3",
+        "turn-2",
+        "turn-1",
+        "start",
+    ]
     stage.holdfast("rewind", other, "--to", "turn-1", "-y")
     assert files(stage, other) == {"hello.txt": "hello\n"}
     stage.holdfast("accept", other)
     stage.holdfast("wait", other)
     assert stage.file(other, "hello.txt") == "hello"
     stage.holdfast("verify", other)
+
+
+def test_fork_goes_back_to_the_same_points_as_its_parent(stage: Stage) -> None:
+    run = three_turns(stage)
+    other = fork(stage, run)
+    assert other.startswith(f"{run[:-7]}-fork-")
+    assert fork(stage, other).startswith(f"{run[:-7]}-fork-2-")
+    assert stage.holdfast("show", run[:-7], "--json").object["id"] == run
+    plans = [stage.holdfast("rewind", each, "--dry-run", "--json").object for each in (run, other)]
+    assert plans[0]["point"] == plans[1]["point"] != "start"
+    stage.holdfast("rewind", other, "--to", "run-start", "-y")
+    assert stage.states(other) == {"T-1": "PENDING"}
+    assert conversations(stage, other) == []
+    stage.holdfast("rewind", other, "--undo", "-y")
+    assert files(stage, other) == files(stage, run)
+    grandchild = fork(stage, other, "--at", "start")
+    assert [point["name"] for point in stage.holdfast("show", grandchild, "--points", "--json").objects] == [
+        "fork",
+        "start",
+    ]
+    say(stage, grandchild, "the farewell, please")
+    assert "bye.txt" in files(stage, grandchild)
+    assert "hello.txt" in files(stage, other)
+
+
+def conversations(stage: Stage, run: str) -> list[dict[str, object]]:
+    return list(stage.holdfast("show", run, "--json").object["conversations"])
 
 
 def test_two_forks_at_one_point_are_equal(stage: Stage) -> None:

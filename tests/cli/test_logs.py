@@ -143,3 +143,9 @@ def test_piping_into_head_is_quiet(holdfast: Program) -> None:
         ["bash", "-c", script], env=holdfast.environment(), cwd=holdfast.cwd, capture_output=True, check=True
     )
     assert (done.stdout, done.stderr) == (SEED_LOG.splitlines(keepends=True)[0], b"")
+
+
+def test_a_type_that_does_not_exist_is_not_an_empty_answer(holdfast: Program, log: Path) -> None:
+    assert "did you mean task.started" in holdfast("logs", RUN, "--type", "task.startd", code=2).complaint
+    assert holdfast("logs", RUN, "--type", "branch.*").err == "no event of this log is branch.*\n"
+    assert types(holdfast, "--type", "session.end") == ["session.end"]

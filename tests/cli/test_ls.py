@@ -55,10 +55,15 @@ def test_json_tells_all_that_the_catalog_knows(holdfast: Program) -> None:
         "tasks": 2,
         "tokens": 12,
         "dollars": 0.5,
+        "estimate": None,
         "unpriced": 0,
         "needs": 0,
         "want": None,
         "need": None,
+        "adopted": None,
+        "adopted_path": None,
+        "adopted_session": None,
+        "resumes_at": None,
     }
 
 

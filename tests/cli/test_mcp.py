@@ -79,7 +79,11 @@ async def test_a_role_has_its_tools_and_what_they_report_is_in_the_inbox(home: s
     for message, kind in zip(messages, kinds, strict=True):
         body = msgspec.json.decode(message.body)
         assert (message.sender, body["role"], body["conversation"]) == ("c-1", role, "c-1")
-        assert RIGHT[kind.tool].items() <= body["signal"].items() or kind.tool in ("submit_plan", "submit_review")
+        assert RIGHT[kind.tool].items() <= body["signal"].items() or kind.tool in (
+            "submit_plan",
+            "submit_tasks",
+            "submit_review",
+        )
 
 
 @pytest.mark.usefixtures("run")

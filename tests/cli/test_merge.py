@@ -30,11 +30,20 @@ def test_a_branch_that_is_not_checked_out_moves_forward_once(holdfast: Program, 
         "commit": tip,
         "already": False,
         "uncommitted": 0,
+        "hook_not_run": None,
     }
     assert project.tip("release") == tip
     again = holdfast("merge", run_id, "--into", "release")
     assert again.out == f"holdfast/{run_id}/main  already merged into release  at {tip[:12] if tip else ''}\n"
     assert project.tip("release") == tip
+
+
+def test_show_names_the_branch_that_has_the_work(holdfast: Program, project: Project, run_id: str) -> None:
+    assert holdfast("show", run_id).lines[-1] == f"Done. Merge it with: holdfast merge {run_id}"
+    holdfast("merge", run_id, "--into", "release")
+    shown = holdfast("show", run_id)
+    assert shown.lines[-1].startswith("Done, and merged into release.")
+    assert any(line.split()[:3] == ["merged", "into", "release"] for line in shown.lines)
 
 
 def test_a_branch_that_went_on_gets_a_merge_commit(holdfast: Program, project: Project, run_id: str) -> None:

@@ -200,3 +200,42 @@ def test_untracked_seeds_do_not_block_the_merge_of_their_run(stage: Stage) -> No
     assert stage.project.tip("main") == stage.project.tip(branch(run))
     assert stage.project.git("status", "--porcelain") == ""
     assert text(stage.project, "tests/two.txt") == "2\n"
+
+
+def hook(path: str, seen: str) -> str:
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_text(f"#!/bin/sh\ntouch {seen}\n")
+    Path(path).chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("how", ["folder", "link"])
+def test_hook_that_is_a_file_of_the_repository_does_not_run(
+    holdfast: Program, project: Project, tmp_path: Path, how: str
+) -> None:
+    """An agent committed it: the user merges its work, and did not ask to execute it."""
+    seen = tmp_path / "seen"
+    names = ("post-merge", "post-checkout", "post-index-change")
+    write(project.path, {f"team/{name}": "#!/bin/sh\n" for name in names})
+    for name in names:
+        Path(project.path, "team", name).chmod(0o755)
+    project.git("add", "team")
+    project.git("commit", "--quiet", "-m", "Hooks")
+    run_id = new_run(holdfast.home, project)
+    do_task(holdfast.home, run_id, files={f"team/{name}": f"#!/bin/sh\ntouch {seen}\n" for name in names})
+    if how == "folder":
+        project.git("config", "core.hooksPath", "team")
+    else:
+        for name in names:
+            os.symlink(f"../../team/{name}", os.path.join(project.git_dir, "hooks", name))
+    told = holdfast("merge", run_id).err
+    assert not seen.exists()
+    assert "not run: the hook" in told
+    assert "post-merge" in told
+
+
+def test_hook_outside_of_the_tree_runs(holdfast: Program, project: Project, run_id: str, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    hook(os.path.join(project.git_dir, "hooks", "post-merge"), str(seen))
+    assert "not run" not in holdfast("merge", run_id).err
+    assert seen.exists()

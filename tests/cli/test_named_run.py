@@ -1,5 +1,7 @@
 """Commands without RUN take the newest run of the repository, and say which one."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.program import Program
@@ -31,7 +33,14 @@ def test_merge_without_a_run_takes_the_newest_finished_one(here: Program, projec
 
 @pytest.mark.parametrize("command", ["merge", "push", "show", "attach"])
 def test_repository_without_a_run_says_so(here: Program, command: str) -> None:
-    assert "this repository has no run" in here(command, code=4).complaint
+    complaint = here(command, code=4).complaint
+    assert "this repository has no run" in complaint
+    assert "or ;" not in complaint
+
+
+def test_outside_of_a_repository_the_folder_is_named(holdfast: Program, tmp_path: Path) -> None:
+    complaint = holdfast.elsewhere(cwd=str(tmp_path))("show", code=4).complaint
+    assert complaint == f"{tmp_path} is in no git repository; name a run, or list all with: holdfast ls"
 
 
 @pytest.mark.parametrize(

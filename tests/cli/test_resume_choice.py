@@ -2,9 +2,13 @@
 
 import asyncio
 import os
+import signal
+from pathlib import Path
 
 import pytest
 
+from holdfast.engine.commands.detach import start_detached
+from holdfast.engine.home import Home
 from tests.cli.program import failpoint_environment
 from tests.cli.terminal import CTRL_C, EOF, conversation
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, branch, worker
@@ -134,6 +138,17 @@ def test_choice_reaches_a_detached_runner_as_data(stage: Stage, failed: str) -> 
     assert_restarted(stage, failed)
 
 
+def test_instructions_are_no_argument_of_a_detached_runner(stage: Stage, failed: str) -> None:
+    """Every user of the machine sees the arguments of a process."""
+    stage.book(worker({"hang": {"how": "turn", "seconds": 3600}}))
+    pid = asyncio.run(start_detached(Home(stage.home), failed, "--on-issue=restart", "--instructions=the key is kelp"))
+    asyncio.run(until(lambda: "the key is kelp" in stage.prompts(failed, "worker")[-1]))
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    os.kill(pid, signal.SIGKILL)
+    assert b"--instructions=-" in arguments
+    assert not any(b"kelp" in argument for argument in arguments)
+
+
 def test_instructions_are_told_though_nothing_went_wrong(stage: Stage) -> None:
     agent = stage.book(worker({"say": "done"}))
     run = stage.holdfast("plan", "say hello", "--agent", agent, "--set", "caps.wall_clock=0").out.strip()
@@ -197,3 +212,7 @@ def test_instructions_are_written_with_the_state_in_view(stage: Stage, failed: s
     (resumed,) = stage.data(failed, "run.resumed")
     assert (resumed["decision"], resumed["instructions"]) == ("custom", "skip")
     assert stage.states(failed) == {"T-1": "COMPLETE"}
+
+
+def test_a_typo_of_a_choice_is_not_instructions(stage: Stage, failed: str) -> None:
+    assert "did you mean retry?" in stage.holdfast("resume", failed, "--on-issue", "retyr", code=2).err

@@ -50,7 +50,9 @@ def test_bare_resume_takes_this_repositorys_run_though_another_is_newer(stage: S
 def test_anywhere_takes_the_newest_run_of_any_repository(stage: Stage, other: Project) -> None:
     planned(stage, "say hello")
     newest = planned(stage, "say hello again")
-    ended = stage.holdfast.elsewhere(cwd=other.path)("resume", "--anywhere", "--json").objects[-1]
+    resumed = stage.holdfast.elsewhere(cwd=other.path)("resume", "--anywhere", "--json")
+    assert f"using {newest} (" in resumed.err
+    ended = resumed.objects[-1]
     assert (ended["run"], ended["ended"]) == (newest, "all_done")
     assert stage.file(newest, "hello.txt") == "hello"
 

@@ -1,13 +1,18 @@
 """`holdfast rewind`: conversation, files and plan go back together; nothing is lost, and it can be taken back."""
 
+import asyncio
 import os
 
 import pytest
 
+from holdfast.engine.commands.rewind import RewindRequest, rewind_run
+from holdfast.engine.home import Home
+from holdfast.leaf.errors import PositionMismatch
 from holdfast.store.files.layout import run_folder
 from tests.cli.program import failpoint_environment
+from tests.cli.terminal import CTRL_C, answered
 from tests.cli.test_run_chat import chat, conversation, say
-from tests.support.cli_stage import Stage
+from tests.support.cli_stage import EVALUATE, HANG, SUBMIT, Stage, worker
 from tests.support.crash_suite.warm_programs import KILLED
 
 # What an agent does that was told the history: it repeats all that it was told
@@ -15,6 +20,8 @@ RETOLD = {
     "resume_context": True,
     "steps": [{"write": {"path": "bye.txt", "text": "bye\n"}}, {"say": "{{prompt}}"}],
 }
+
+WRITE = {"write": {"path": "hello.txt", "text": "hello\n"}}
 
 
 def worktree(stage: Stage, run: str) -> str:
@@ -46,6 +53,14 @@ def three_turns(stage: Stage) -> str:
     return run
 
 
+def test_ctrl_c_at_the_question_cancels_at_once(stage: Stage) -> None:
+    run = three_turns(stage)
+    outcome = answered(stage.holdfast, "rewind", run, answer=CTRL_C)
+    assert outcome.code == 130
+    assert outcome.err.endswith("cancelled; nothing changed\n")
+    assert files(stage, run) == {"hello.txt": "HELLO\n", "bye.txt": "bye\n"}
+
+
 def test_points_are_listed_with_what_each_turn_changed(stage: Stage) -> None:
     run = three_turns(stage)
     points = stage.holdfast("show", run, "--points", "--json").objects
@@ -75,6 +90,17 @@ def test_rewind_takes_back_turns_files_and_what_the_agent_knows(stage: Stage) ->
     assert "write the greeting" in history
     assert "capitals" not in history
     stage.holdfast("verify", run)
+
+
+def test_run_that_went_on_since_a_person_looked_is_not_rewound(stage: Stage) -> None:
+    run = three_turns(stage)
+    before = stage.events(run)
+    end = os.path.getsize(os.path.join(run_folder(stage.home, run), "events.jsonl"))
+    with pytest.raises(PositionMismatch, match="went on since you looked"):
+        asyncio.run(rewind_run(Home(stage.home), run, RewindRequest("turn-1", expect=end - 1)))
+    assert stage.events(run) == before
+    asyncio.run(rewind_run(Home(stage.home), run, RewindRequest("turn-1", expect=end)))
+    assert files(stage, run) != {"hello.txt": "HELLO\n", "bye.txt": "bye\n"}
 
 
 def test_dry_run_names_files_and_changes_nothing(stage: Stage) -> None:
@@ -143,6 +169,38 @@ def test_accepted_work_goes_back_with_the_branches(stage: Stage) -> None:
     assert len(stage.data(run, "iteration.accepted")) == 2  # the log keeps both
 
 
+def status(stage: Stage, run: str) -> str:
+    (listed,) = (one for one in stage.holdfast("ls", "--json").objects if one["id"] == run)
+    shown = stage.holdfast("show", run, "--json").object["status"]
+    assert shown == listed["status"]
+    return str(shown)
+
+
+def test_finished_run_that_is_rewound_is_not_done(stage: Stage) -> None:
+    """It is what it was at the point, continues from there to the same end, and is done again when that is undone."""
+    run = stage.run("write the greeting", "--agent", stage.book(worker(WRITE, SUBMIT), EVALUATE))
+    tree = stage.project.git("rev-parse", f"holdfast/{run}/main^{{tree}}")
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")
+    assert status(stage, run) == "rewound"
+    assert stage.states(run) == {"T-1": "IN_PROGRESS"}
+    assert stage.holdfast("wait", run, code=1).out.strip() == "rewound"
+    assert stage.holdfast("show", run, "--json").object["analysis"]["decision"]["case"] == "auto"
+    stage.holdfast("rewind", run, "--undo", "-y")
+    assert status(stage, run) == "done"
+    assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
+    stage.holdfast("rewind", run, "--undo", "-y")
+    assert stage.resume(run)["ended"] == "all_done"
+    assert stage.project.git("rev-parse", f"holdfast/{run}/main^{{tree}}") == tree
+    assert len(stage.data(run, "turn.started")) == 1
+    stage.holdfast("rewind", run, "--to", "start", "-y")
+    assert status(stage, run) == "planned"
+    assert stage.states(run) == {"T-1": "PENDING"}
+    assert stage.resume(run)["ended"] == "all_done"
+    assert stage.project.git("rev-parse", f"holdfast/{run}/main^{{tree}}") == tree
+    assert len(stage.data(run, "turn.started")) == 2
+    stage.holdfast("verify", run)
+
+
 @pytest.mark.parametrize("axis", ["files", "conversation"])
 def test_half_a_rewind_is_not_undone_once_work_was_accepted(stage: Stage, axis: str) -> None:
     """Else the branches would lose a merge that the plan has, or the plan one that the branches have."""
@@ -172,6 +230,100 @@ def test_unknown_point_is_refused_with_the_known_ones(stage: Stage) -> None:
     assert "the newest are turn-1" in refused.err
     assert "never rewound" in stage.holdfast("rewind", run, "--undo", "-y", code=4).err
     assert "-y" in stage.holdfast("rewind", run, code=5).err
+
+
+def test_ambiguous_turn_is_refused_with_a_name_for_each(stage: Stage) -> None:
+    """Every task has a turn 1; the label in the list of points is the name to use."""
+    agent = stage.book(worker(WRITE, SUBMIT), EVALUATE)
+    plan_file = stage.tasks("T-1", {"id": "T-2", "blocked_by": ["T-1"]})
+    run = stage.run("--workflow", "loop", plan_file, "--agent", agent)
+    refused = stage.holdfast("rewind", run, "--to", "turn-1", "--dry-run", code=2)
+    assert "'turn-1' could be any of T-2/turn-1, T-1/turn-1" in refused.err
+    assert "T-2/turn-1" in stage.holdfast("show", run, "--points").out
+    points = {point["label"]: point for point in stage.holdfast("show", run, "--points", "--json").objects}
+    for label in ("T-1/turn-1", "T-2/turn-1"):
+        point = points[label]
+        for name in (label, f"{point['conversation']}/turn-1", point["turn"], f"@{point['position']}"):
+            plan = stage.holdfast("rewind", run, "--to", name, "--dry-run", "--json").object
+            assert plan["position"] == point["position"]
+    refused = stage.holdfast("rewind", run, "--to", "turn-1", "--task", "T-1", "--dry-run", code=5)
+    assert "T-2 worked since" in refused.err or "was merged since" in refused.err
+
+
+def test_end_of_a_session_is_a_point_when_work_was_merged_in_it(stage: Stage) -> None:
+    run = stage.run("write the greeting", "--agent", stage.book(worker(WRITE, SUBMIT), EVALUATE))
+    newest = stage.holdfast("show", run, "--points", "--json").objects[0]
+    assert newest["kind"] in ("end", "checkpoint")
+    other = str(stage.holdfast("fork", run, "--json").object["run"])
+    assert stage.states(other) == {"T-1": "COMPLETE"}
+    assert stage.file(other, "hello.txt") == "hello"
+    assert stage.resume(other)["ended"] == "all_done"
+
+
+def test_interrupted_turn_is_the_newest_to_take_back(stage: Stage) -> None:
+    run = chat(stage, {"when": "hang", "steps": [{"write": {"path": "half.txt", "text": "half\n"}}, HANG]})
+    sending = stage.start("send", run, "hang")
+    stage.hangs()
+    plan = stage.holdfast("rewind", run, "--dry-run", "--json").object
+    assert plan["running"]
+    assert plan["point"].startswith("turn-1-")
+    stage.holdfast("rewind", run, "-y")
+    sending.communicate()
+    assert files(stage, run) == {"hello.txt": "hello\n"}
+    assert conversation(stage, run)["turns"] == 1
+    assert stage.holdfast("ls", "--json").objects[0]["status"] == "idle"
+
+
+def test_what_agents_did_outside_their_worktree_is_listed(stage: Stage) -> None:
+    """Not what they wrote in it, and not their reports to Holdfast."""
+    outside = os.path.join(stage.folder, "elsewhere.txt")
+    command = {"run": f"touch {outside}"}
+    agent = stage.book(worker(WRITE, command, SUBMIT), EVALUATE)
+    run = stage.run("write the greeting", "--agent", agent, "--allow", "allow-all")
+    for each in (run, str(stage.holdfast("fork", run, "--json").object["run"])):
+        plan = stage.holdfast("rewind", each, "--to", "start", "--dry-run", "--json").object
+        assert plan["abandoned"]["calls"] == [f"touch {outside}"]
+
+
+def test_pushed_branch_is_named_and_stays_where_it_was_pushed(stage: Stage) -> None:
+    run = chat(stage, RETOLD)
+    stage.holdfast("accept", run)
+    stage.holdfast("wait", run)
+    stage.holdfast("push", run)
+    branch = f"holdfast/{run}/main"
+    pushed = stage.project.git("rev-parse", branch, at=stage.project.remote)
+    shown = stage.holdfast("rewind", run, "--to", "start", "--dry-run").out
+    assert f"pushed {branch} to origin" in shown
+    assert stage.project.git("rev-parse", branch) == pushed
+    stage.holdfast("rewind", run, "--to", "start", "-y")
+    assert stage.project.git("rev-parse", branch) != pushed
+    assert stage.project.git("rev-parse", branch, at=stage.project.remote) == pushed
+
+
+def test_search_finds_only_what_counts(stage: Stage) -> None:
+    """Also when the catalog had it before the rewind, and again when that is undone."""
+    run = three_turns(stage)
+    assert stage.holdfast("ls", "--search", "farewell").lines
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")
+    assert stage.holdfast("ls", "--search", "farewell").lines == []
+    assert len(stage.holdfast("ls", "--search", "greeting").lines) == 1
+    say(stage, run, "now in capitals")
+    assert stage.holdfast("ls", "--search", "farewell").lines == []
+    stage.holdfast("rewind", run, "--undo", "-y")
+    assert len(stage.holdfast("ls", "--search", "capitals").lines) == 1
+
+
+def test_readers_skip_what_is_abandoned(stage: Stage) -> None:
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")
+    readers = (
+        *(("logs", "--json"), ("logs", "-n", "400"), ("show", "--json")),
+        *(("export", "-o", "-"), ("export", "--as", "resume-protocol", "-o", "-")),
+    )
+    for command, *options in readers:
+        shown = stage.holdfast(command, run, *options).out
+        assert "greeting" in shown
+        assert "farewell" not in shown, command
 
 
 POINTS = (

@@ -66,6 +66,31 @@ def test_message_restarts_the_agent_and_is_delivered_once(stage: Stage) -> None:
     ]
 
 
+def test_rejected_token_is_cleared_and_the_chat_stays_usable(stage: Stage) -> None:
+    run = chat(stage)
+    stage.book(FAREWELL, CAPITALS, GREETING, agent={"load": "gone", "resume": "gone"})
+    before = len(states(stage, run))
+    say(stage, run, "now in capitals")
+    assert [stored["token"] is None for stored in stage.data(run, "conversation.token_stored")] == [False, True, False]
+    assert "started a new agent session" in stage.holdfast("logs", run).out, "the user is told"
+    assert states(stage, run)[before:] == [
+        *("starting", "waiting_for_input", "running", "in_progress", "waiting_for_input", "review")
+    ]
+    assert stage.states(run) == {"T-1": "REVIEW"}
+
+
+def test_chat_whose_agent_cannot_start_waits_and_is_usable_when_it_can(stage: Stage) -> None:
+    run = chat(stage)
+    stage.book(agent={"load": "gone", "resume": "gone", "new": "refuses"})
+    stage.holdfast("send", run, "now in capitals", cold=True)  # it starts a runner, whose pid it looks for in the log
+    stage.holdfast("wait", run, code=1)
+    assert (conversation(stage, run)["state"], stage.states(run)) == ("waiting_for_input", {"T-1": "REVIEW"})
+    stage.book(FAREWELL, CAPITALS, GREETING)
+    stage.holdfast("resume", run)
+    delivered = [prompt for prompt in stage.prompts(run) if "now in capitals" in prompt]
+    assert len(delivered) == 1
+
+
 def test_accepted_work_is_merged_and_the_worktree_stays(stage: Stage) -> None:
     run = chat(stage)
     worktree = os.path.join(run_folder(stage.home, run), "tasks", "T-1")

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.program import Program
 from tests.support.cli_stage import HELLO, Stage, worker
+from tests.support.projects import new_run
 
 DECLINES = worker({"say": "I will not do this."}, {"end": "refusal"})
 
@@ -96,3 +98,15 @@ def test_limit_that_ended_a_session_names_the_option_that_raises_it(stage: Stage
     told = worker({"usage": {"used": 1200, "size": 200000, "cost": 0.75}}, {"hang": {"how": "turn", "seconds": 3600}})
     outcome = stage.holdfast("run", "go on", "--agent", stage.book(told), "--budget", "0.5", code=1)
     assert "cost limit reached (caps.dollars) (raise it with --budget DOLLARS)" in outcome.err
+
+
+def test_a_missing_task_list_is_told_before_the_unfinished_run(stage: Stage) -> None:
+    unfinished = new_run(stage.home, stage.project)
+    told = stage.holdfast("run", "--workflow", "loop", "nope.yaml", "--agent", stage.book(HELLO), code=2).err
+    assert "nope.yaml" in told
+    assert unfinished not in told
+
+
+def test_without_a_repository_no_agent_is_asked_for(holdfast: Program, tmp_path: Path) -> None:
+    told = holdfast("run", "do it", "--agent", "codex", cwd=str(tmp_path), code=2).complaint
+    assert "repository" in told

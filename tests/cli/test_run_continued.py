@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.commands.programs.report import Reporter, submit_report
 from holdfast.engine.home import Home
+from holdfast.engine.reports.submit import Reporter, submit_report
 from tests.support.cli_stage import EVALUATE, SUBMIT, Event, Stage, killed, wait_for_event, worker
 from tests.support.pipelines import calls, file_of, plan
 from tests.support.wait import until

@@ -73,6 +73,6 @@ def test_an_agent_that_dies_for_want_of_a_key_gets_the_same_advice(stage: Stage)
 
 
 def test_an_error_that_is_not_about_a_login_gets_no_such_advice(stage: Stage) -> None:
-    full = {"error": {"code": -32000, "message": "usage limit reached", "data": {"kind": "quota"}}}
+    full = {"error": {"code": -32603, "message": "the model is not known", "data": {"kind": "model"}}}
     ended = stage.ended("run", "look around", *known(stage, "kimi", full), code=1, env={"MY_KIMI_TOKEN": "value"})
     assert "MY_KIMI_TOKEN" not in ended["detail"]

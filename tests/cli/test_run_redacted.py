@@ -121,7 +121,7 @@ def test_a_restated_prompt_carries_the_redacted_text_and_says_so(stage: Stage, t
 
 
 def test_what_a_detached_runner_prints_holds_no_secret(stage: Stage) -> None:
-    refused: Any = {"error": {"code": -32603, "message": f"bad gateway for {ALL}"}}
+    refused: Any = {"error": {"code": -32603, "message": f"bad request for {ALL}"}}
     path = stage.book(worker(refused)).removeprefix("playbook:")
     command = json.dumps([sys.executable, "-m", "holdfast", "agent", "playbook", path])
     options = ("--agent", "mine", "--set", f"agents.mine.command={command}", "--detach", "--json")
@@ -129,26 +129,36 @@ def test_what_a_detached_runner_prints_holds_no_secret(stage: Stage) -> None:
     stage.holdfast("wait", run, code=1)
     asyncio.run(until(lambda: alive(stage) == []))
     log = Path(stage.home_of(run), "runner.log").read_text(encoding="utf-8")
-    assert "bad gateway for [redacted: GITHUB_PAT]" in log
+    assert "bad request for [redacted: GITHUB_PAT]" in log
+    assert leaks(stage) == []
+
+
+def test_reported_secret_is_stored_nowhere(stage: Stage) -> None:
+    """The agent was not given the password: only the runner knows that it is one."""
+    submit = {"mcp": {"tool": "submit_case", "arguments": {**CASE, "summary": f"I used {PASSWORD}"}}}
+    agent = stage.book(worker({"write": {"path": "a.txt", "text": "a\n"}}, submit), EVALUATE)
+    options = ("--workflow", "loop", "--agent", agent)
+    run = stage.ended("run", stage.tasks("A"), *options, env=ENVIRONMENT)["run"]
+    assert len(stage.data(run, "case.submitted")) == 1
     assert leaks(stage) == []
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_killed_while_a_report_is_blanked_the_report_counts_and_holds_no_secret(stage: Stage, side: str) -> None:
-    """Its agent was not given the password: only the runner knows that it is one."""
-    submit = {"mcp": {"tool": "submit_case", "arguments": {**CASE, "summary": f"I used {PASSWORD}"}}}
-    agent = stage.book(worker({"write": {"path": "a.txt", "text": "a\n"}}, submit), EVALUATE)
+def test_message_outlives_a_kill_while_its_secret_is_blanked(stage: Stage, side: str) -> None:
+    """The sender did not know that it is a secret; the runner does."""
+    agent = stage.book(worker({"write": {"path": "a.txt", "text": "a\n"}}))
+    run = stage.holdfast("plan", "write a file", "--agent", agent, "--json").object["run"]
+    stage.holdfast("send", run, f"use {PASSWORD}")
     passes = Path(stage.folder, "passes")
     passes.touch()
     armed = {"HOLDFAST_CRASH": f"inbox.blank.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
-    options = ("--workflow", "loop", "--agent", agent)
-    with stage.start("run", stage.tasks("A"), *options, env={**ENVIRONMENT, **armed}) as process:
+    with stage.start("resume", run, env={**ENVIRONMENT, **armed}) as process:
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-    run = stage.only_run()
     assert stage.data(run, "inbox.consumed") == []
     assert stage.resume(run, env=ENVIRONMENT)["ended"] == "all_done"
-    assert len(stage.data(run, "case.submitted")) == 1
+    blanked = "*" * len(PASSWORD) if side == "after" else "[redacted: DB_PASSWORD]"
+    assert sum(f"use {blanked}" in prompt for prompt in stage.prompts(run)) == 1
     assert leaks(stage) == []
 
 

@@ -1,4 +1,4 @@
-"""Agents that answer their prompts with errors, as in an outage of their provider: that is no word on the work."""
+"""Agents that answer their prompts with errors: that is no word on the work."""
 
 from datetime import datetime
 from itertools import pairwise
@@ -9,8 +9,8 @@ import pytest
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, killed, wait_for_event, worker
 from tests.support.pipelines import PLANNER, WRITE, file_of
 
-FULL = {"error": {"code": -32000, "message": "usage limit reached", "data": {"kind": "quota", "resetsAt": None}}}
-LINE = "the agent refused session/prompt: usage limit reached"
+FULL = {"error": {"code": -32000, "message": "the model gave an unusable answer", "data": {"kind": "rejected"}}}
+LINE = "the agent refused session/prompt: the model gave an unusable answer"
 REFUSING = {"when": ".", "steps": [FULL]}
 GOOD = worker({"write": {"path": "a.txt", "text": "a\n"}}, SUBMIT)
 KILL_SERVER = """

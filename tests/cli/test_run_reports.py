@@ -2,8 +2,8 @@
 
 import asyncio
 
-from holdfast.engine.commands.programs.report import Reporter, submit_report
 from holdfast.engine.home import Home
+from holdfast.engine.reports.submit import Reporter, submit_report
 from tests.support.cli_stage import HANG, Stage, killed, wait_for_event, worker
 
 ONE = {"write": {"path": "one.txt", "text": "1\n"}}

@@ -75,6 +75,14 @@ def test_run_and_attach_show_the_command(stage: Stage) -> None:
         killed(process)
 
 
+def test_quiet_run_says_what_it_waits_for(stage: Stage) -> None:
+    agent = stage.book(worker(called(), asks()), sessions={"interrupted": "again"})
+    with stage.holdfast.start("run", "tidy up", "--agent", agent, "--quiet") as process:
+        said = seen(process, "answer with: holdfast approve", *SHOWN)
+        assert "started" not in said
+        killed(process)
+
+
 async def test_top_shows_the_command(stage: Stage) -> None:
     with waiting(stage, called(), asks()) as process:
         wait_for_event(process, "permission.requested")

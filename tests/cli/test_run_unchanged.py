@@ -33,3 +33,9 @@ def test_killed_while_it_is_tidied_up_it_leaves_nothing_behind(stage: Stage, poi
         f"holdfast/{run}/main"
     ]
     assert len(stage.project.git("worktree", "list").splitlines()) == 2  # the user's, and the run's own
+
+
+def test_the_end_says_that_nothing_was_changed(stage: Stage) -> None:
+    ended = stage.holdfast("run", "look around", "--agent", stage.book(NOTHING), "--quiet").err
+    assert "done, nothing was changed" in ended
+    assert "holdfast merge" not in ended

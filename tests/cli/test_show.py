@@ -102,6 +102,7 @@ def test_a_run_at_work_names_its_owner(holdfast: Program) -> None:
         out = holdfast("show", RUN).out
         assert out.startswith(f"{RUN}  running\n")
         assert f"  owner       pid {owner.pid} on " in out
+        assert "1 event, running\n" in out
         assert out.endswith(f"Running. Watch it with: holdfast attach {RUN}\n")
         assert holdfast("show", RUN, "--json").object["owner"]["pid"] == owner.pid
         owner.kill()

@@ -5,7 +5,9 @@ from msgspec import Raw
 
 from holdfast.app.text.events import DESCRIPTIONS, SILENT_EVENTS, describe_event, event_colour, event_subject, is_error
 from holdfast.core.events import TYPES, Event
+from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.conversation import AgentPlanned, MessageRecorded, ToolCalled, TurnEnded
+from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.task import TaskCompleted
 from holdfast.core.events.work import HookRan, VerdictGiven
@@ -45,6 +47,9 @@ def test_what_is_told_is_one_line_of_words(event: Event) -> None:
         (AgentPlanned(conversation="c", entries=ENTRIES), "agent's plan: 1 of 2 done: b"),
         (AgentPlanned(conversation="c", entries=Raw(b"7")), None),
         (TurnEnded(conversation="c", turn="t", stop_reason="refusal"), "turn ended: refusal"),
+        (BranchMerged(name="holdfast/r-1/T-1", target="holdfast/r-1/main"), "merged T-1 into the run's branch"),
+        (BranchMerged(name="holdfast/r-1/main", target="main"), "merged the run's branch into main"),
+        (InboxConsumed(cursor=1, message="m", kind="refused_report", body=Raw(b"{}")), None),
         (HookRan(hook="notify", command="true", exit_code=0), None),
         (WarningLogged(message="\x1b[2J\x9bbad\r\nword"), "warning: ·[2J·bad word"),
         (WarningLogged(message="long " * 10_000), f"warning: {'long ' * 100}"[:400]),

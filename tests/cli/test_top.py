@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.app.tui.dashboard import Dashboard
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskFailed, TaskStarted
+from holdfast.engine.home import Home
+from holdfast.engine.queries.live.watch_runs import Overview
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from tests.cli.boards import board
@@ -194,3 +197,11 @@ def test_once_as_it_is_now_for_scripts_and_pipes(holdfast: Program) -> None:
     lines = holdfast("top").lines
     assert [line[:2] for line in lines] == ["  ", "? ", "! ", "  "]
     assert "Run rm -rf build" in lines[1]
+
+
+async def test_changes_that_come_after_top_closed_are_not_drawn(home: str) -> None:
+    app = Dashboard(Home(home))
+    async with app.run_test():
+        pass
+    app._show_overview(Overview(()))
+    app._show_message("too late")

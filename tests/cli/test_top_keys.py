@@ -131,3 +131,29 @@ async def test_a_run_that_needs_a_decision_asks_for_it_and_goes_that_way(stage: 
         await screen.press("r", "a")
         await screen.until("session ended: all tasks done")
     assert stage.file(run, "hello.txt") == "hello"
+
+
+async def test_run_is_rewound_forked_and_brought_back(stage: Stage) -> None:
+    run = stage.run("write it", "--agent", stage.book(HELLO))
+    async with board(stage.home) as screen:
+        await screen.until(run)
+        await screen.press("b")
+        await screen.until(f"A point of {run}", "turn-1", "start")
+        points = stage.holdfast("show", run, "--points", "--json").objects
+        await screen.press(str([point["label"] for point in points].index("start") + 1))
+        await screen.until("goes back to start", "hello.txt", "cancel")
+        await screen.press("n")
+        assert stage.data(run, "run.rewound") == []
+        await screen.press("f")
+        await screen.until(f"A point of {run}")
+        await screen.press("1")
+        await screen.until("forked as ")
+        await screen.press("b")
+        await screen.until(f"A point of {run}")
+        await screen.press(str([point["label"] for point in points].index("start") + 1), "y")
+        await screen.until("is at start")
+        await screen.press("b")
+        await screen.until("take back the last rewind")
+        await screen.press("u", "y")
+        await screen.until("is at before the rewind to start")
+    assert stage.states(run) == {"T-1": "COMPLETE"}

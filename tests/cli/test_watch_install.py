@@ -128,3 +128,22 @@ def test_killed_uninstall_is_finished_by_the_next_one(machine: Machine, side: st
     assert machine.unit.exists() is (side == "before")
     machine.program("watch", "--uninstall", code=0 if side == "before" else 4, env=machine.env)
     assert not machine.unit.exists()
+
+
+def test_server_is_installed_with_what_was_chosen(machine: Machine) -> None:
+    """Its unit keeps the runs alive when it is restarted, and holds no token; that of watch is another file."""
+    chosen = ("--port", "8123", "--allow-host", "holdfast.example.org", "--api-only")
+    outcome = machine.program("serve", "--install", *chosen, cold=True, env=machine.env)
+    unit = machine.unit.with_name("holdfast-serve.service")
+    assert outcome.lines[0] == f"wrote {unit}"
+    assert "  systemctl --user daemon-reload && systemctl --user enable --now holdfast-serve" in outcome.lines
+    lines = unit.read_text().splitlines()
+    (start,) = [line for line in lines if line.startswith("ExecStart=")]
+    program = f'ExecStart="{sys.executable}" "-P" "-m" "holdfast" "serve" "--port" "8123" "--bind" "127.0.0.1"'
+    assert start == f'{program} "--allow-host" "holdfast.example.org" "--api-only"'
+    assert {"KillMode=process", "OOMPolicy=continue"} <= set(lines)
+    assert not machine.unit.exists()
+    refused = machine.program("serve", "--install", "--bind", "0.0.0.0", code=2, env=machine.env)
+    assert "--allow-host" in refused.complaint
+    machine.program("serve", "--uninstall", env=machine.env)
+    assert not unit.exists()

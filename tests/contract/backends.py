@@ -3,9 +3,13 @@
 import os
 from typing import Protocol
 
+import asyncpg
+
 from holdfast.store.base import Store
 from holdfast.store.files.layout import LOCK, run_folder
 from holdfast.store.files.store import FileStore
+from holdfast.store.postgres.listener import run_channel
+from holdfast.store.postgres.store import PostgresLease, PostgresStore
 from tests.support import opened_run as sessions
 from tests.support.memory_store import MemoryStore
 from tests.support.opened_run import StoreSession
@@ -51,3 +55,32 @@ class Memory:
 
     async def usurp(self, run_id: str) -> None:
         self._store._runs[run_id].holder = None
+
+
+class Postgres:
+    def __init__(self, url: str, home: str) -> None:
+        self._url = url
+        self._home = home
+
+    def store(self) -> PostgresStore:
+        return PostgresStore(self._url, self._home)
+
+    async def kill(self, session: StoreSession) -> None:
+        """Its lease ends with its time, which passes here at once."""
+        lease = session.run._lease
+        assert isinstance(lease, PostgresLease)
+        lease._held_lease.abandon()
+        await self._expire(lease._held_lease.serial)
+        await session.leave_without_writing()
+
+    async def usurp(self, run_id: str) -> None:
+        store = self.store()
+        await self._expire(store._serial(run_id))
+
+    async def _expire(self, serial: int) -> None:
+        connection = await asyncpg.connect(self._url)
+        try:
+            await connection.execute("UPDATE run SET expires = now() WHERE serial = $1", serial)
+            await connection.execute("SELECT pg_notify($1, '')", run_channel(serial))
+        finally:
+            await connection.close()

@@ -1,14 +1,20 @@
 import pytest
 
 from holdfast.store.base import Store
-from tests.contract.backends import Backend, Files, Memory
+from tests.contract.backends import Backend, Files, Memory, Postgres
+from tests.support.postgres import PostgresServer
 
 RUN = "run-aaaaaa"
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "memory", "postgres"])
 def backend(request: pytest.FixtureRequest, home: str) -> Backend:
-    return Files(home) if request.param == "files" else Memory()
+    if request.param == "files":
+        return Files(home)
+    if request.param == "memory":
+        return Memory()
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return Postgres(server.new_store_url(), home)
 
 
 @pytest.fixture

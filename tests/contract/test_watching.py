@@ -91,3 +91,14 @@ async def test_whole_runs_are_no_leftovers(store: Store) -> None:
     await store.create("other-aaaaaa")
     await store.discard("other-aaaaaa")
     assert list(store.leftovers()) == []
+
+
+async def test_file_of_a_run_is_kept_and_replaced(backend: Backend, store: Store) -> None:
+    assert await store.load_file(RUN, "attachments/a/b.png") is None
+    for data in (b"\0\xff" * 1000, b""):
+        await store.save_file(RUN, "attachments/a/b.png", data)
+        assert await backend.store().load_file(RUN, "attachments/a/b.png") == data
+    assert await store.load_file(RUN, "attachments/a/c.png") is None
+    await store.discard(RUN)
+    await store.create(RUN)
+    assert await store.load_file(RUN, "attachments/a/b.png") is None

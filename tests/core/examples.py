@@ -21,18 +21,21 @@ from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
     AgentMisbehaved,
     AgentPlanned,
+    CommandsListed,
     ConversationAttached,
     ConversationDetached,
     ConversationOpened,
     ConversationStateChanged,
     ConversationTokenStored,
     FileDiff,
+    FilesSent,
     ImportOrigin,
     MessageRecorded,
     ModeChanged,
     PermissionAnswered,
     PermissionRequested,
     RecoveryStrategyFailed,
+    SentFile,
     ToolBlocked,
     ToolCalled,
     ToolDetailed,
@@ -45,7 +48,7 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
-from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.log import LogRepaired, LogWithheld, RetentionApplied
 from holdfast.core.events.phase import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -63,7 +66,17 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
     WorkPublished,
 )
-from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.events.plan import (
+    Dependency,
+    PlanAccepted,
+    PlanCreated,
+    PlannedTask,
+    PlannedWave,
+    PlanProposed,
+    ProposedTask,
+    RunInterviewed,
+    RunPrepared,
+)
 from holdfast.core.events.preparation import (
     BaselineCheckFinished,
     BaselineFinished,
@@ -72,6 +85,7 @@ from holdfast.core.events.preparation import (
     WorktreeSetupFinished,
     WorktreeSetupStarted,
 )
+from holdfast.core.events.provider import LimitLifted, OutageMet, QuotaHit
 from holdfast.core.events.rewind import BranchPoint, RewindFinished, RunForked, RunRewound
 from holdfast.core.events.session import (
     ResumeChosen,
@@ -113,7 +127,15 @@ from holdfast.core.events.work import (
 )
 
 _ALL: tuple[Event, ...] = (
-    SessionStart(command="resume", feature="auth", branch="holdfast/auth/main", mode="strict", host="box", pid=4711),
+    SessionStart(
+        command="resume",
+        feature="auth",
+        branch="holdfast/auth/main",
+        mode="strict",
+        host="box",
+        pid=4711,
+        machine="4f1d5ac2e0b3",
+    ),
     SessionEnd(reason="completed", summary="2 tasks merged"),
     RunCreated(
         run_id="auth-abc234",
@@ -122,6 +144,8 @@ _ALL: tuple[Event, ...] = (
         repo="/srv/repo",
         base="main",
         branch="holdfast/auth/main",
+        remote="ssh://git@host/repo.git",
+        needs=["gpu"],
     ),
     SeedsCommitted(commit="c0ffee", branch="holdfast/auth/main", changed=2, seeds=3),
     RunResumed(
@@ -150,6 +174,7 @@ _ALL: tuple[Event, ...] = (
         point="turn 3",
         branches=[BranchPoint("holdfast/auth-def567/main", "c0", "c1", "c2", "T-1")],
         snapshots={"refs/holdfast/snapshot/auth-def567/T-1/turn-1": "c2"},
+        after_planning=12,
     ),
     RewindFinished(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
     RunAdopted(
@@ -161,6 +186,33 @@ _ALL: tuple[Event, ...] = (
         commit="0f0f0f0f",
         worktree="/home/ann/.tilth/sessions/20260115-101500-a1b2c3/workspace",
         findings=["events.jsonl: 1 line is damaged and left out (the first is line 7)"],
+    ),
+    PlanProposed(
+        revision=2,
+        overview="Users can log in.",
+        tasks=[
+            ProposedTask(
+                id="T-1",
+                title="Add the table",
+                description="One row a user.",
+                acceptance_criteria=["a user can be stored"],
+                depends_on=["T-0"],
+                files=["users.py"],
+            )
+        ],
+        seeds=["tests/test_login.py"],
+        by="ann",
+    ),
+    PlanAccepted(revision=2, run_id="login-ab12cd", snapshot="5f" * 20, by="ann"),
+    RunPrepared(run_id="login-ab12cd", problem="the workflow is unknown"),
+    RunInterviewed(
+        run_id="login-interview-ab12cd",
+        agent="claude",
+        model="opus",
+        turns=3,
+        input_tokens=700,
+        output_tokens=80,
+        dollars=0.2,
     ),
     PlanCreated(
         tasks=[
@@ -228,7 +280,7 @@ _ALL: tuple[Event, ...] = (
     ),
     BaselineFinished(tree="7ree", checks=["ruff", "pytest"], failed=["pytest"], excused=["pytest"]),
     ValidationStarted(task_id="1", tree="7ree", head="c0ffee", merging="beef"),
-    ValidationFinished(task_id="1", passed=False, failed=["pytest"], tree="7ree"),
+    ValidationFinished(task_id="1", passed=False, failed=["pytest"], tree="7ree", ran=2),
     VerdictGiven(
         task_id="1",
         iteration=2,
@@ -272,7 +324,7 @@ _ALL: tuple[Event, ...] = (
     WorkspaceReconciled(
         subject="tasks/T-1", action="recreate worktree", message="The worktree tasks/T-1 was deleted.", task="T-1"
     ),
-    ConversationOpened(conversation="c1", agent="claude", role="coder", task="2", about="planning"),
+    ConversationOpened(conversation="c1", agent="claude", role="coder", task="2", about="planning", after="c0"),
     ConversationStateChanged(conversation="c1", state="running", reason="prompted"),
     ConversationTokenStored(conversation="c1", token="tok-1"),
     ConversationAttached(
@@ -286,10 +338,17 @@ _ALL: tuple[Event, ...] = (
         version="2.1",
         runtime="container",
         container="0f0f0f0f0f0f",
+        model="opus",
     ),
     ConversationDetached(conversation="c1", reason="it was killed by SIGKILL"),
     RecoveryStrategyFailed(conversation="c1", rung="session/resume", reason="method not found"),
     ModeChanged(conversation="c1", mode="plan"),
+    CommandsListed(conversation="c1", commands={"compact": "shorten the conversation (instructions)"}),
+    FilesSent(
+        conversation="c1",
+        turn="t1",
+        sent=[SentFile(name="shot.png", media_type="image/png", size=812, form="image", id="5f" * 32)],
+    ),
     AgentPlanned(conversation="c1", entries=Raw(b'[{"content":"look","status":"pending"}]')),
     AgentMisbehaved(conversation="c1", what="a line that is no JSON", detail="npm warn", times=3),
     PermissionRequested(
@@ -403,12 +462,36 @@ _ALL: tuple[Event, ...] = (
     ResearchRequested(research="research-1", conversation="c1", topic="tokens", question="How long do they last?"),
     ResearchAnswered(research="research-1", answer="An hour.", found=True),
     PreferencesProposed(role="architect", preferences=["name modules by their one idea"]),
-    UsageRecorded(input_tokens=1200, output_tokens=300, dollars=0.125, conversation="c1", task="2"),
+    UsageRecorded(input_tokens=1200, output_tokens=300, dollars=0.125, conversation="c1", task="2", estimate=0.5),
     BudgetSet(tokens=1_000_000, dollars=5.5),
+    QuotaHit(
+        agent="claude",
+        until="2026-02-14T12:00:01.000Z",
+        provider="Anthropic",
+        resets_at="2026-02-14T12:00:00.000Z",
+        how="a time in the agent's error",
+        detail="You've hit your limit",
+        conversation="c1",
+        turn="t1",
+        attempts=2,
+    ),
+    OutageMet(
+        agent="codex",
+        until="2026-02-14T10:00:05.000Z",
+        provider="OpenAI",
+        how="the words of the agent's error",
+        detail="connection refused",
+        conversation="c1",
+        turn="t1",
+        attempts=1,
+    ),
+    LimitLifted(agent="claude", by="ada"),
     InboxConsumed(cursor=230, message="m1", kind="user", sender="ann", body=Raw(b'{"text":"go on"}')),
     InboxHandled(message="m1"),
     InboxRejected(cursor=310, reason="not a message"),
     InboxReread(cursor=0),
+    RetentionApplied(rule="transcripts", events=3, bytes=900, until=4096, all_events=4, digest="0" * 64),
+    LogWithheld(rule="transcripts", event="message.recorded"),
     LogRepaired(position=4096, bytes=17, kept_as="events.torn-1", reason="cut short: the JSON ends in the middle"),
 )
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from holdfast.core.decide.actions import Action, ActionKey
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import OpenMessage, Plan, RunState, Task, TaskStage, TaskStatus, Wave
+from holdfast.core.state import OpenMessage, RunState
+from holdfast.core.task_state import Plan, Task, TaskStage, TaskStatus, Wave
 from holdfast.core.work.workflow import Workflow
 
 SOLO = Workflow(name="solo", about="a worker")

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from holdfast.core.events import TYPES, Event
-from holdfast.core.events.conversation import FileDiff, ImportOrigin
-from holdfast.core.events.plan import Dependency, PlannedTask, PlannedWave
+from holdfast.core.events.conversation import FileDiff, ImportOrigin, SentFile
+from holdfast.core.events.plan import Dependency, PlannedTask, PlannedWave, ProposedTask
 from holdfast.core.events.rewind import BranchPoint
 from tests.core.logs import entry
 
@@ -41,10 +41,15 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     float | None: st.sampled_from([None, 0.1]),
     bool: st.booleans(),
     bool | None: st.sampled_from([None, True, False]),
+    list[ProposedTask]: st.lists(st.builds(ProposedTask, id=_text, title=_text), max_size=2),
     list[PlannedTask]: st.lists(st.builds(PlannedTask, id=_ids, summary=st.none() | _text), max_size=3),
     list[BranchPoint]: st.lists(
         st.builds(BranchPoint, branch=_text, base=_text, tip=_text, commit=_text, task=st.none() | _text), max_size=2
     ),
+    list[SentFile]: st.lists(
+        st.builds(SentFile, name=_text, media_type=_text, size=st.integers(0, 9), form=_text), max_size=2
+    ),
+    dict[str, str]: st.dictionaries(_text, _text, max_size=2),
     list[str]: st.lists(_text, max_size=2),
     list[str] | None: st.none() | st.lists(_text, max_size=2),
     dict[str, str]: st.dictionaries(_text, _text, max_size=2),
@@ -58,7 +63,8 @@ def _events_of(kind: type[Event]) -> st.SearchStrategy[Event]:
 
 
 def _values_of(field: msgspec.structs.FieldInfo) -> st.SearchStrategy[Any]:
-    named = field.name in _BY_NAME and field.type != list[str]  # `tasks` are tasks, or their names
+    is_name = field.type == list[str] or (field.name == "task" and field.type == str | None)
+    named = field.name in _BY_NAME and not is_name  # `tasks` are tasks, or their names
     return _BY_NAME[field.name] if named else _BY_TYPE[field.type]
 
 

@@ -16,7 +16,8 @@ from holdfast.core.events.chat import (
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnStarted
 from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.events.task import TaskStarted
-from holdfast.core.state import Conversation, OpenMessage, PermissionRule, Task, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, OpenMessage, PermissionRule
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from tests.core.logs import Row, fold_once, row, session_log
 
 OPENED = ConversationOpened(conversation="c", agent="claude", role="peer", task="2")

@@ -5,6 +5,7 @@ from msgspec import Raw, structs
 
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
+    CommandsListed,
     ConversationAttached,
     ConversationDetached,
     ConversationOpened,
@@ -78,40 +79,60 @@ TABLE = (
         ConversationTokenStored(conversation="c", token="two"),
         conversations={"c": Conversation(token="two", tokens=7, cost=0.5, priced=True)},
     ),
-    row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS))}),
+    row(
+        "a turn started",
+        TURN,
+        conversations={"c": Conversation(last_turn="t1", turns=1, turn=OpenTurn("t1", started=TS))},
+    ),
     row(
         "a turn ended",
         TURN,
         TurnEnded(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, briefed=True)},
+        conversations={"c": Conversation(last_turn="t1", turns=1, briefed=True)},
     ),
     row(
         "a turn ended with a message that has an id",
         TURN,
-        TurnEnded(conversation="c", turn="t1", message_id="m-1"),
-        TURN,
-        TurnEnded(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=2, briefed=True, last_message="m-1")},
+        structs.replace(ENDED, message_id="m-1"),
+        conversations={"c": Conversation(last_turn="t1", turns=1, briefed=True, last="end_turn", last_message="m-1")},
+    ),
+    row(
+        "a turn ended without a message after one that had an id",
+        *(TURN, structs.replace(ENDED, message_id="m-1"), TURN, ENDED),
+        conversations={"c": Conversation(last_turn="t1", turns=2, briefed=True, last="end_turn")},
+    ),
+    row(
+        "a turn with the message of the turn before, as older logs have it",
+        *[TURN, structs.replace(ENDED, message_id="m-1")] * 2,
+        conversations={"c": Conversation(last_turn="t1", turns=2, briefed=True, last="end_turn")},
+    ),
+    row(
+        "a new session does not have the last message",
+        *(TURN, structs.replace(ENDED, message_id="m-1")),
+        ConversationAttached(conversation="c", rung="fresh"),
+        conversations={"c": Conversation(last_turn="t1", turns=1, briefed=True, last="end_turn", started=True)},
     ),
     row(
         "empty turns in a row",
         *(TURN, ENDED, EMPTY, TURN, ENDED, structs.replace(EMPTY, streak=2)),
-        conversations={"c": Conversation(turns=2, briefed=True, last="end_turn", empty=2)},
+        conversations={"c": Conversation(last_turn="t1", turns=2, briefed=True, last="end_turn", empty=2)},
     ),
     row(
         "an empty turn, and one that was not",
         *(TURN, ENDED, EMPTY, TURN, ENDED),
-        conversations={"c": Conversation(turns=2, briefed=True, last="end_turn")},
+        conversations={"c": Conversation(last_turn="t1", turns=2, briefed=True, last="end_turn")},
     ),
     row(
         "an empty turn, and a resume",
         *(TURN, ENDED, EMPTY, RunResumed(summary="on")),
-        conversations={"c": Conversation(turns=1, briefed=True, last="end_turn")},
+        conversations={"c": Conversation(last_turn="t1", turns=1, briefed=True, last="end_turn")},
     ),
     row(
         "a call whose input came later",
         *(TURN, CALL, ToolDetailed(conversation="c", call="k1", tool="edit a.py")),
-        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS, calls={"k1": "edit a.py"}))},
+        conversations={
+            "c": Conversation(last_turn="t1", turns=1, turn=OpenTurn("t1", started=TS, calls={"k1": "edit a.py"}))
+        },
     ),
     row(
         "a report",
@@ -133,13 +154,13 @@ TABLE = (
         TURN,
         CALL,
         TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+        conversations={"c": Conversation(last_turn="t1", turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
     ),
     row(
         "a turn that was cancelled did not come to its end either",
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="cancelled"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="cancelled", cuts=1)},
+        conversations={"c": Conversation(last_turn="t1", turns=1, interrupted_turns=1, last="cancelled", cuts=1)},
     ),
     row(
         "a turn that came to its end is the end of a row of those that did not",
@@ -147,14 +168,14 @@ TABLE = (
         TurnInterrupted(conversation="c", turn="t1"),
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn", briefed=True)},
+        conversations={"c": Conversation(last_turn="t1", turns=2, interrupted_turns=1, last="end_turn", briefed=True)},
     ),
     row(
         "a run that is resumed begins to count anew",
         TURN,
         TurnInterrupted(conversation="c", turn="t1"),
         RunResumed(summary="on"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted")},
+        conversations={"c": Conversation(last_turn="t1", turns=1, interrupted_turns=1, last="interrupted")},
     ),
     row(
         "an agent that is there",
@@ -178,7 +199,9 @@ TABLE = (
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="refused"),
         conversations={
-            "c": Conversation(started=True, turns=1, interrupted_turns=1, cuts=1, last="refused", blank=True)
+            "c": Conversation(
+                last_turn="t1", started=True, turns=1, interrupted_turns=1, cuts=1, last="refused", blank=True
+            )
         },
     ),
     row(
@@ -186,7 +209,13 @@ TABLE = (
         ConversationAttached(conversation="c", rung="history injection"),
         TURN,
         TurnEnded(conversation="c", turn="t1"),
-        conversations={"c": Conversation(started=True, turns=1, briefed=True)},
+        conversations={"c": Conversation(last_turn="t1", started=True, turns=1, briefed=True)},
+    ),
+    row(
+        "the agent's own commands, the newest list",
+        CommandsListed(conversation="c", commands={"a": "one", "b": ""}),
+        CommandsListed(conversation="c", commands={"b": "two"}),
+        conversations={"c": Conversation(commands={"b": "two"})},
     ),
     row("a mode", ModeChanged(conversation="c", mode="plan"), conversations={"c": Conversation(mode="plan")}),
     row(
@@ -230,7 +259,7 @@ TABLE = (
         TURN,
         ASKED,
         ANSWERED,
-        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS, answers={"f": "y"}))},
+        conversations={"c": Conversation(last_turn="t1", turns=1, turn=OpenTurn("t1", started=TS, answers={"f": "y"}))},
     ),
     row(
         "an answer after which nothing is known of the agent waits for it to ask again",
@@ -239,7 +268,11 @@ TABLE = (
         ANSWERED,
         ToolReturned(conversation="c", call="k1", status="interrupted"),
         TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
+        conversations={
+            "c": Conversation(
+                last_turn="t1", turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"}
+            )
+        },
     ),
     row(
         "an answer after which the agent went on is used up",
@@ -248,7 +281,7 @@ TABLE = (
         ANSWERED,
         CALL,
         TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+        conversations={"c": Conversation(last_turn="t1", turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
     ),
     row(
         "an answer in a turn that ended is used up",
@@ -258,7 +291,9 @@ TABLE = (
         TurnEnded(conversation="c", turn="t1"),
         TURN,
         TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="interrupted", cuts=1, briefed=True)},
+        conversations={
+            "c": Conversation(last_turn="t1", turns=2, interrupted_turns=1, last="interrupted", cuts=1, briefed=True)
+        },
     ),
     row(
         "an answer for a turn that is over waits for the agent to ask again",
@@ -266,7 +301,11 @@ TABLE = (
         ASKED,
         TurnInterrupted(conversation="c", turn="t1"),
         ANSWERED,
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
+        conversations={
+            "c": Conversation(
+                last_turn="t1", turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"}
+            )
+        },
     ),
     row(
         "asked again, it is used up",
@@ -275,7 +314,7 @@ TABLE = (
         TurnInterrupted(conversation="c", turn="t1"),
         ANSWERED,
         ASKED,
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+        conversations={"c": Conversation(last_turn="t1", turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
     ),
     row(
         "an answer that nobody asked for again is dropped when a turn ends",
@@ -285,20 +324,22 @@ TABLE = (
         ANSWERED,
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn", briefed=True)},
+        conversations={"c": Conversation(last_turn="t1", turns=2, interrupted_turns=1, last="end_turn", briefed=True)},
     ),
     row(
         "a call in flight",
         TURN,
         CALL,
-        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS, calls={"k1": "edit"}))},
+        conversations={
+            "c": Conversation(last_turn="t1", turns=1, turn=OpenTurn("t1", started=TS, calls={"k1": "edit"}))
+        },
     ),
     row(
         "a call returned",
         TURN,
         CALL,
         ToolReturned(conversation="c", call="k1"),
-        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS))},
+        conversations={"c": Conversation(last_turn="t1", turns=1, turn=OpenTurn("t1", started=TS))},
     ),
     row("a call outside any turn", CALL, conversations={"c": Conversation()}),
     row("a return outside any turn", ToolReturned(conversation="c", call="k1"), conversations={"c": Conversation()}),

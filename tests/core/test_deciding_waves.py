@@ -7,7 +7,8 @@ import pytest
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, ActionKey, RuntimeFacts
 from holdfast.core.decide.tasks import decide
 from holdfast.core.messages.addressing import messages_for
-from holdfast.core.state import Conversation, OpenMessage, OpenTurn, RunState, Task, TaskStage, Wave
+from holdfast.core.state import Conversation, OpenMessage, OpenTurn, RunState
+from holdfast.core.task_state import Task, TaskStage, Wave
 from holdfast.core.work.workflow import Bounds
 from tests.core.situations import (
     COMPLETE,

@@ -56,7 +56,8 @@ def test_every_golden_line_still_reads_as_the_event_it_was(raw: bytes) -> None:
 def test_the_golden_lines_are_one_whole_chain() -> None:
     verifier = Verifier(must_be_chained=True)
     verifier.feed(make.EVENTS_V1.read_bytes())
-    assert verifier.result().damage == ()
+    (damage,) = verifier.result().damage  # no record confirms the example of a withheld line
+    assert damage.line == len(GOLDEN) + 1
 
 
 def test_making_golden_lines_only_adds_what_is_missing() -> None:
@@ -66,7 +67,7 @@ def test_making_golden_lines_only_adds_what_is_missing() -> None:
 
 
 def test_a_golden_line_from_before_a_field_existed_gets_a_newer_one_beside_it() -> None:
-    old = b"".join(raw + b"\n" for raw in GOLDEN).replace(b'"host":"box",', b"", 1)
+    old = b"".join(raw + b"\n" for raw in GOLDEN).replace(b'"host":"box",', b"")
     (new,) = make.missing(old).splitlines()
     assert head_of(new).type == "session.start"
     assert data_of(head_of(new))["host"] == "box"

@@ -13,6 +13,7 @@ from holdfast.core.events.conversation import (
     AgentMisbehaved,
     AgentPlanned,
     ConversationOpened,
+    FilesSent,
     MessageRecorded,
     PermissionAnswered,
     PermissionRequested,
@@ -23,9 +24,10 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
-from holdfast.core.events.log import LogRepaired
-from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.events.log import LogRepaired, LogWithheld, RetentionApplied
+from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave, RunInterviewed
 from holdfast.core.events.preparation import WorktreeSetupFinished, WorktreeSetupStarted
+from holdfast.core.events.provider import LimitLifted, OutageMet, QuotaHit
 from holdfast.core.events.rewind import BranchPoint, RewindFinished, RunForked, RunRewound
 from holdfast.core.events.session import (
     ResumeChosen,
@@ -49,6 +51,7 @@ from holdfast.core.events.task import (
 from holdfast.core.events.work import HookRan, MemoryLoaded, ProgressReported
 from holdfast.core.fold.handlers import HANDLERS
 from holdfast.core.state import (
+    AdoptedFrom,
     Agent,
     Branch,
     BranchStatus,
@@ -60,16 +63,15 @@ from holdfast.core.state import (
     OpenMessage,
     OpenRewind,
     PendingChoice,
-    Plan,
     RunInfo,
     RunState,
-    Task,
-    TaskStatus,
-    Wave,
+    WithheldPart,
 )
+from holdfast.core.task_state import Plan, Task, TaskStatus, Wave
 from tests.core.logs import TS, Row, fold_once, row, session_log
 from tests.core.test_chat_events import TABLE as CHAT
 from tests.core.test_conversation_events import TABLE as CONVERSATIONS
+from tests.core.test_interview_events import TABLE as INTERVIEW
 from tests.core.test_phase_events import PHASES
 from tests.core.test_preparation_events import PREPARATION
 from tests.core.test_task_events import TABLE as STEPS
@@ -109,6 +111,12 @@ TABLE = (
         RunCreated(run_id="r1", goal="g"),
         RunArchived(),
         run=RunInfo("r1", "g", "solo", created=TS, archived=True),
+    ),
+    row(
+        "an adopted run has its source",
+        RunCreated(run_id="r1", goal="g"),
+        RunAdopted(tool="tilth", version="0.2", path="/s/1", session="1"),
+        run=RunInfo("r1", "g", "solo", created=TS, adopted=AdoptedFrom("tilth", "/s/1", TS, "0.2", "1")),
     ),
     row(
         "a branch that begins with its seeds is at their commit",
@@ -408,6 +416,19 @@ TABLE = (
         WorkspaceReconciled(subject="b", action="recreate branch", message="lost", task="T-1"),
         tasks={},
     ),
+    row(
+        "a limit is lifted, an outage too",
+        QuotaHit(agent="a", until=""),
+        OutageMet(agent="b", until=""),
+        LimitLifted(agent="a"),
+        LimitLifted(agent="b"),
+        limits={},
+    ),
+    row(
+        "a retention rule",
+        RetentionApplied(rule="transcripts", events=2, bytes=300, until=900, all_events=2, digest="d"),
+        withheld=[WithheldPart("transcripts", 900, 2, 300, TS)],
+    ),
     row("a repair", LogRepaired(position=0, bytes=3, kept_as="torn-1", reason="cut"), repairs=["torn-1"]),
     row("a message leaves nothing", MessageRecorded(conversation="c", speaker="agent", text="hi"), conversations={}),
 )
@@ -419,15 +440,15 @@ def test_fact(case: Row) -> None:
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
-    rows = (event for case in (*TABLE, *CONVERSATIONS, *STEPS, *PHASES, *CHAT) for event in case.events)
+    rows = (event for case in (*TABLE, *CONVERSATIONS, *STEPS, *PHASES, *CHAT, *INTERVIEW) for event in case.events)
     shown = {event.type for event in rows} | {SessionStart.type, SessionEnd.type}
     assert shown >= HANDLERS.keys()
 
 
 def test_only_talk_and_remarks_have_no_handler() -> None:
-    without_effect = (MessageRecorded, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
-    remarks = (MemoryLoaded, ProgressReported, HookRan, RunAdopted, WorktreeSetupStarted, WorktreeSetupFinished)
-    assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*without_effect, *remarks)}
+    without_effect = (MessageRecorded, FilesSent, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
+    remarks = (MemoryLoaded, ProgressReported, HookRan, WorktreeSetupStarted, WorktreeSetupFinished, RunInterviewed)
+    assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*without_effect, *remarks, LogWithheld)}
 
 
 def test_a_session_has_its_command_its_times_and_its_end() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.log.codec import Line, parse
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from tests.core.logs import analysis_of, fold_all, foreign
 
 _START = foreign("session.start", 0, data={"command": "implement"})

@@ -4,7 +4,7 @@ from holdfast.app.text import screen
 from holdfast.core.end_reason import RESUMABLE_REASONS, EndReason
 from holdfast.core.phase_state import PhaseStatus
 from holdfast.core.run_status import RunStatus
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.engine.queries import runs
 
 

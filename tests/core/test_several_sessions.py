@@ -11,7 +11,8 @@ from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
-from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.state import RunState
+from holdfast.core.task_state import TaskStatus
 from tests.core.logs import analysis_of, entry, fold_all, session_log
 
 START = SessionStart(command="implement")

@@ -38,7 +38,8 @@ from holdfast.core.events.work import (
     ValidatorFinished,
     VerdictGiven,
 )
-from holdfast.core.state import Check, EvaluatorVerdict, OpenMessage, Plan, Task, TaskStage, TaskStatus, Wave
+from holdfast.core.state import OpenMessage
+from holdfast.core.task_state import Check, EvaluatorVerdict, Plan, Task, TaskStage, TaskStatus, Wave
 from tests.core.logs import TS, Row, fold_once, row, session_log
 
 STARTED = TaskStarted(task_id="1")

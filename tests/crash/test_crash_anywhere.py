@@ -91,12 +91,32 @@ async def test_killed_where_a_run_takes_back_what_a_reviewer_wrote_and_publishes
         (None, "runner.detach.before:1"),  # the sender, before it started a runner
         (None, "prompt.after:1"),
         (None, None, None, None, "effect.merge.after:1"),  # the next iteration is not begun
+        (None, None, None, None, "journal.append.torn:14"),  # nothing is left to do, but the log is to be repaired
     ],
     ids=lambda failpoints: failpoints[-1],
 )
 async def test_killed_in_a_chat(suites: FailpointSuites, failpoints: Failpoints) -> None:
     """Every message is delivered once, whoever dies: sender, runner or agent."""
     await suites("chatting").survives(*failpoints)
+
+
+@pytest.mark.parametrize(
+    ("name", "failpoints"),
+    [
+        ("rewinding", ("effect.worktree.make.before:1",)),  # at its start, the run had no branch
+        ("rewinding", (None, "run.rewind.before:1")),
+        ("rewinding", (None, "run.rewind.after:1", "effect.worktree.rewind.before:1")),
+        ("rewinding", (None, None, None, "effect.worktree.rewind.after:1")),  # back to the start
+        ("rewinding", (None, None, None, None, None, "worktree.rewind.moved:1", "rewind.finish.before:1")),  # its undo
+        ("forking", (None, "run.fork.before:1")),
+        ("forking", (None, "effect.refs.keep.after:1", "effect.worktree.rewind.before:1")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1],
+)
+async def test_killed_in_a_rewind_and_in_a_fork(suites: FailpointSuites, name: str, failpoints: Failpoints) -> None:
+    """The run continues from the point that was asked for, with all that it had there, to the same end."""
+    trial = await suites(name).survives(*failpoints)
+    assert trial.struck == sum(failpoint is not None for failpoint in failpoints)
 
 
 async def test_killed_again_while_it_comes_back(suites: FailpointSuites) -> None:

@@ -34,20 +34,59 @@ ELSEWHERE = {
     "crash/test_commands_killed.py": both_sides("effect.merge.into", "effect.refs.drop"),
     "crash/test_crash_anywhere.py": both_sides("effect.settle"),
     "crash/test_meddling_with_commits.py": both_sides("effect.branch.restore"),
+    "crash/test_moving_killed.py": both_sides(
+        "cluster.epochs",
+        "cluster.epochs.forget",
+        "cluster.push",
+        "cluster.seen",
+        "effect.cluster.drop",
+        "effect.cluster.take_over",
+        "machine.name",
+        "mirror.clone",
+    ),
+    "cluster/test_killed.py": both_sides("cluster.submit", "worker.session"),
+    "store/test_saved_files.py": both_sides("run.file") | {"run.file.torn"},
+    "store/postgres/test_killed.py": both_sides(
+        "postgres.commit",
+        "postgres.create",
+        "postgres.discard",
+        "postgres.file",
+        "postgres.limit.clear",
+        "postgres.limit.put",
+        "postgres.own",
+        "postgres.publish",
+        "postgres.put",
+        "postgres.redact",
+        "postgres.release",
+        "postgres.snapshot",
+        "postgres.spending",
+        "postgres.worker.beat",
+        "postgres.worker.drain",
+    ),
     "agents/builtin/test_killed_anywhere.py": both_sides(
         "builtin.ask", "builtin.mcp", "builtin.mcp.spawn", "builtin.repair", "builtin.save", "builtin.shell"
     )
     | {"builtin.save.torn"},
     "agents/test_tmux_notes.py": both_sides("tmux.note"),
     "cli/test_adopt.py": both_sides("adopt.log", "adopt.refs", "stage.note", "stage.publish"),
+    "cli/test_chat_files.py": both_sides("attachment.write"),
+    "cli/test_import.py": both_sides("bundle.write", "import.files", "import.refs"),
     "cli/test_init.py": both_sides("config.edit"),
     "cli/test_watch_install.py": both_sides("watch.unit"),
+    "web/test_token.py": both_sides("serve.token"),
+    "cli/test_notify.py": both_sides("notify.send", "notify.save") | {"notify.save.torn"},
     "cli/test_preferences.py": both_sides("preference.decide", "preference.mark"),
+    "cli/test_prune.py": both_sides(
+        "log.compress", "log.compress.delete_plain", "log.expand", "log.expand.delete_compressed", "tombstone.write"
+    )
+    | {"log.compress.torn", "log.expand.torn"},
     "cli/test_reset.py": both_sides("run.discard"),
     "cli/test_fork.py": both_sides("run.fork", "effect.refs.keep"),
     "cli/test_rewind.py": both_sides("run.rewind", "rewind.finish", "effect.worktree.rewind")
     | {"worktree.rewind.saved", "worktree.rewind.moved"},
     "cli/test_resume_choice.py": both_sides("resume.choice"),
+    "cli/test_run_budgets.py": both_sides("spending.save") | {"spending.save.torn"},
+    "cli/test_run_limits.py": both_sides("quota.save") | {"quota.save.torn"},
     "cli/test_run_branches.py": both_sides("effect.branch.take_over", "effect.worktree.link")
     | {"branch.take-over.moved", "worktree.link.entered", "worktree.link.set-aside"},
     "cli/test_run_placeholders.py": frozenset({"commit.unwind.kept"}),
@@ -60,6 +99,8 @@ ELSEWHERE = {
     "cli/test_run_redacted.py": both_sides("inbox.blank"),
     "cli/test_run_starting.py": both_sides("container.note", "runner.detach", "terminal.create"),
     "cli/test_run_tmux.py": both_sides("tmux.place"),
+    "engine/commands/test_interview.py": both_sides("run.prepare"),
+    "engine/config/test_edit.py": both_sides("config.change"),
     "runtimes/test_forgery.py": both_sides("report.move"),
 }
 

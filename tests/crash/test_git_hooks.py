@@ -30,15 +30,17 @@ POINTS: dict[str, tuple[str, ...]] = {
     "seeds.commit": (),
     "snapshot.take": ("clean",),
     "snapshot.restore": ("clean", "smudge"),
-    "worktree.rewind": (),
-    "refs.keep": (),
-    "merge into a checkout": (),
+    "worktree.rewind": ("clean", "smudge"),
+    "refs.keep": (),  # moves refs only: see the test below
+    "merge into a checkout": ("smudge",),
     "merge.into": (),
     "push": ("pre-push", "pre-receive", "update", "post-receive"),
     "pull_request": ("gh-before", "gh-after"),
+    "cluster.take_over": ("pre-receive", "update", "post-receive"),
+    "cluster.drop": ("pre-receive", "update", "post-receive"),
 }
 MOST_REFS = 30
-HOOKS_FIRST = ("worktree.make", "merge", "snapshot.restore", "push", "pull_request")
+HOOKS_FIRST = ("worktree.make", "worktree.rewind", "merge", "snapshot.restore", "push", "pull_request")
 REFS_FIRST = ("worktree.make", "branch.delete", "refs.drop", "merge.into")
 
 
@@ -70,7 +72,13 @@ async def test_killed_in_a_hook_or_a_filter_it_is_done_once(prepared: Prepared, 
 
 @pytest.mark.parametrize("who", ["both", pytest.param("git", marks=pytest.mark.torture)])
 @pytest.mark.parametrize("state", ["prepared", pytest.param("committed", marks=pytest.mark.torture)])
-@pytest.mark.parametrize("kind", some([kind for kind in KINDS if kind not in ("push", "pull_request")], REFS_FIRST))
+@pytest.mark.parametrize(
+    "kind",
+    some(
+        [kind for kind in KINDS if kind not in ("push", "pull_request", "cluster.take_over", "cluster.drop")],
+        REFS_FIRST,
+    ),
+)
 async def test_killed_with_a_ref_locked_or_just_moved_it_is_done_once(
     prepared: Prepared, kind: str, state: str, who: str
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.workspace.effects import FD_MARKER_FILE
+from holdfast.engine.workspace.repository import FD_MARKER_FILE
 from holdfast.leaf.process.env_markers import RUN_MARK
 from holdfast.leaf.process.fd_marker import marker_fds
 from tests.support.crash_suite.judge import Work, but_for, different

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from tests.crash.test_meddling_at_work import placed
 from tests.support import user_actions as deeds
 from tests.support.crash_suite.judge import Done

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events.session import SessionEnd
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from tests.support.crash_suite.judge import Done
 from tests.support.crash_suite.projections import must_have_projections_as_rendered
 from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites, Undisturbed

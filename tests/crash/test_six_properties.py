@@ -49,12 +49,13 @@ from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Ended
 from tests.support.events import events_in
 from tests.support.log_properties import PARALLEL, decisions, ends_of_lines, folded
-from tests.support.logs import heads, whole
+from tests.support.logs import fold_of, heads, whole
 from tests.support.run_files import RUN, content, log_file, put_content
 from tests.support.simulation import LUCK, Simulation, World
 
 SIDES = ("before", "torn", "after")
 LONG = pytest.mark.torture
+LONGER = [pytest.param(name, marks=LONG) for name in ("chatting", "forking")]
 
 
 def ends_of_calls(log: bytes) -> list[int]:
@@ -140,9 +141,10 @@ class Remains:
 # --- the properties ----------------------------------------------------------------------------------
 
 
-async def test_prefix_continuation(suites: FailpointSuites, home: str) -> None:
+@pytest.mark.parametrize("name", ["loop", "rewinding", *LONGER])
+async def test_prefix_continuation(suites: FailpointSuites, home: str, name: str) -> None:
     """Whatever part of a log there is, a session opens on it and goes on, and the whole is in order."""
-    log = (await suites("loop").undisturbed()).log
+    log = (await suites(name).undisturbed()).log
     store = FileStore(home)
     for end in random.Random(1).sample(range(1, len(log)), 60):
         run_id = f"{RUN}-{end}"
@@ -154,7 +156,7 @@ async def test_prefix_continuation(suites: FailpointSuites, home: str) -> None:
             begun = await run.begin_session(SessionStart(command="resume"))
         kept = await whole(store, run_id)
         assert kept.startswith(log[: max(place for place in ends_of_calls(log) if place <= end)])
-        assert decided == decisions(folded(kept.removesuffix(begun.data)))
+        assert decided == decisions(fold_of(kept.removesuffix(begun.data)).state)
         assert (await verify_run(Home(home), run_id)).is_intact
 
 
@@ -206,9 +208,10 @@ def nth_that_happened(kind: str, log: bytes) -> int:
     return happened.index(kind) + 1
 
 
-async def test_fork_determinism(suites: FailpointSuites) -> None:
+@pytest.mark.parametrize("name", ["loop", *LONGER])  # over rewinds: property/test_rewinding.py
+async def test_fork_determinism(suites: FailpointSuites, name: str) -> None:
     """The same beginning of a log leads to the same state and the same decisions, however it was read."""
-    log = (await suites("loop").undisturbed()).log
+    log = (await suites(name).undisturbed()).log
     dice = random.Random(2)
     for end in ends_of_lines(log):
         cut = dice.choice([place for place in (0, *ends_of_lines(log)) if place <= end])

@@ -28,9 +28,9 @@ from holdfast.core.summary.needs import needs_of
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.inbox.handle import InboxHandler
 from holdfast.store.base import START, Batch, InboxEntry
-from holdfast.store.files.inbox import _parse_batch
 from holdfast.store.files.layout import INBOX, run_folder
 from holdfast.store.files.store import FileStore
+from holdfast.store.inbox_lines import parse_messages
 from holdfast.store.run import open_run
 from tests.core.phase_logs import (
     BEGUN,
@@ -108,6 +108,7 @@ MEANINGS = {  # what may come of a message, by its kind
     "signal.submit_document": _HANDED_IN,
     "signal.submit_done": {"case.submitted", *_HANDED_IN},
     "signal.submit_review": {"review.given", "preferences.proposed"},
+    "signal.submit_tasks": set[str](),  # in a run that is no interview
     "signal.submit_research": {"research.answered"},
     "signal.request_research": {"research.requested"},
     "signal.report_blocker": {"blocker.reported"},
@@ -160,7 +161,7 @@ async def _in_scene(store: FileStore, run_id: str, inbox: bytes, scene: Sequence
         list(needs_of(run.state))
         decide(run.state, PIPELINE, BOUNDS)
     done = [event async for event in _written(store, run_id, before)]
-    received = list(_parse_batch(Batch(START, inbox), set(), set()))
+    received = list(parse_messages(Batch(START, inbox), set(), set()))
     _must_be_consumed_once(received, done)
     handled = dict(_handled(done))
     for one in received:

@@ -2,6 +2,10 @@
 
 import asyncio
 import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -89,3 +93,26 @@ def test_nothing_is_read_or_written_through_links_that_lead_out(worktree: Worktr
     os.symlink(tmp_path / "secret", f"{worktree.path}/deps")
     assert supply(worktree, ["deps"]).copied == ()
     assert sorted(os.listdir(tmp_path / "secret")) == ["key"]
+
+
+def test_killed_while_git_is_asked_no_link_is_left_that_would_be_committed(worktree: Worktree, tmp_path: Path) -> None:
+    """The git of this test kills its parent when it is asked what is ignored."""
+    write(checkout_of(worktree), {"plain/one": "1\n"})
+    real = shutil.which("git")
+    fatal = tmp_path / "bin" / "git"
+    fatal.parent.mkdir()
+    fatal.write_text(f'#!/bin/sh\ncase "$*" in *check-ignore*) kill -9 $PPID;; *) exec {real} "$@";; esac\n')
+    fatal.chmod(0o755)
+    program = (
+        "import asyncio, sys\n"
+        "from holdfast.git.repository import Repository\n"
+        "from holdfast.git.worktrees.supplied import supply_files\n"
+        "from holdfast.git.worktrees.worktree import Worktree\n"
+        "worktree = Worktree(Repository(sys.argv[1]), sys.argv[2], 'work')\n"
+        "asyncio.run(supply_files(worktree, sys.argv[3], [], ['plain']))\n"
+    )
+    places = (worktree.repository.common_dir, worktree.path, checkout_of(worktree))
+    environment = {**os.environ, "PATH": f"{fatal.parent}:{os.environ['PATH']}"}
+    ended = subprocess.run([sys.executable, "-c", program, *places], env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert is_clean(worktree)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.events.plan import PlanCreated
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import Bounds, PlanShape, Workflow, build_plan
 from tests.core.situations import WORKFLOWS

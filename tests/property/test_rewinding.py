@@ -7,10 +7,13 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Draft
 from holdfast.core.events.rewind import RunRewound
 from holdfast.core.rewind import abandoned_ranges, live_ranges
+from holdfast.core.run_status import RunStatus
 from holdfast.core.state import Rewind, RunState
+from holdfast.engine.queries.catalog import condition_of
 from holdfast.store.base import Batch, Head, Snapshot
 from holdfast.store.fold import fold_log, fold_prefix
 from holdfast.store.live_log import LiveLog
@@ -20,9 +23,20 @@ from tests.support.memory_store import MemoryStore
 from tests.support.run_files import RUN
 
 _CARRIED = (
-    *("lines", "events", "sessions", "effects", "effects_settled", "budget", "inbox_cursor", "inbox_last"),
+    *(
+        "lines",
+        "events",
+        "sessions",
+        "effects",
+        "effects_settled",
+        "published",
+        "budget",
+        "limits",
+        "inbox_cursor",
+        "inbox_last",
+    ),
     *("inbox_reread", "inbox_consumed", "answered", "malformed", "duplicates", "unknown_types", "newer"),
-    *("notes_dropped", "repairs", "rewinds", "feature", "run", "messages", "rules", "rewinding"),
+    *("notes_dropped", "repairs", "withheld", "rewinds", "feature", "run", "messages", "rules", "rewinding"),
 )
 plain = st.lists(st.builds(Draft, events.filter(lambda event: event.type != RunRewound.type)), max_size=6)
 
@@ -72,6 +86,8 @@ def _taken_back(state: RunState) -> dict[str, object]:
             "dollars",
             "blank",
             "rewound",
+            "last_message",
+            "fork_source",
         ):
             conversation.pop(name, None)
     for phase in left["phases"].values():
@@ -82,6 +98,15 @@ def _taken_back(state: RunState) -> dict[str, object]:
     for branch in left["branches"].values():
         branch.pop("prepared", None)
     return left
+
+
+def condition_after(now: RunState, then: RunState) -> str:
+    """How a run is listed after a rewind to a point at which it was `then`."""
+    if condition_of(now) == RunStatus.ARCHIVED:
+        return RunStatus.ARCHIVED
+    if condition_of(then) != RunStatus.OPEN:
+        return condition_of(then)
+    return EndReason.IDLE if then.is_chat else EndReason.REWOUND
 
 
 @settings(max_examples=150, deadline=None)
@@ -96,6 +121,7 @@ def test_state_after_a_rewind_is_that_of_the_prefix(before: list[Draft], abandon
     async def compare() -> None:
         now, then = await _state(written.data), await _state(prefix)
         assert _taken_back(now) == _taken_back(then)
+        assert not now.rewinds or condition_of(now) == condition_after(now, then)
         whole = await _state(written.data[: now.rewinds[-1].at]) if now.rewinds else then
         assert now.budget == whole.budget
         assert now.messages.keys() == whole.messages.keys()
@@ -142,6 +168,33 @@ def test_undoing_a_rewind_brings_the_state_back(before: list[Draft], work: list[
 
     async def compare() -> None:
         assert _taken_back(await _state(written.data)) == _taken_back(await _state(had))
+
+    asyncio.run(compare())
+
+
+work = st.lists(
+    st.builds(Draft, events.filter(lambda event: not event.type.startswith(("run.rewound", "inbox.", "session.")))),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(plain, work, work)
+def test_the_same_work_after_a_rewind_leads_to_the_same_state(
+    before: list[Draft], abandoned: list[Draft], done: list[Draft]
+) -> None:
+    """As if the abandoned part had never been, but for what cannot be taken back."""
+    straight, written = Written(), Written()
+    straight.append(before)
+    position = written.append(before)
+    written.append(abandoned)
+    written.rewind(position)
+    straight.sessions = written.sessions  # what is in a session has its name
+    straight.append(done)
+    written.append(done)
+
+    async def compare() -> None:
+        assert _taken_back(await _state(written.data)) == _taken_back(await _state(straight.data))
 
     asyncio.run(compare())
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from holdfast.core.work.names import worktree_names
 from holdfast.store.files.layout import LOG, run_folder
+from holdfast.store.postgres.store import PostgresStore
 from tests.cli.program import Outcome, Program, finished
 from tests.support.crash_suite.warm_programs import Nursery
+from tests.support.logs import whole
 from tests.support.projects import Project
 from tests.support.wait import PATIENCE, until
 
@@ -48,7 +50,7 @@ class Stage:
     """Runs are started in the user's checkout, which nobody else should touch."""
 
     def __init__(self, program: Program, project: Project, folder: str, nursery: Nursery | None = None) -> None:
-        self.holdfast = Program(program.home, project.path, nursery)
+        self.holdfast = Program(program.home, project.path, nursery, program.store)
         self.project = project
         self.folder = folder
         self.home = program.home
@@ -93,9 +95,13 @@ class Stage:
     # What there is to see
 
     def events(self, run: str, kind: str | None = None) -> list[Event]:
-        lines = Path(run_folder(self.home, run), LOG).read_text(encoding="utf-8").splitlines()
-        events = [json.loads(line) for line in lines]
+        events = [json.loads(line) for line in self.log(run).splitlines()]
         return [event for event in events if kind is None or event["type"] == kind]
+
+    def log(self, run: str) -> bytes:
+        if self.holdfast.store is None:
+            return Path(run_folder(self.home, run), LOG).read_bytes()
+        return asyncio.run(whole(PostgresStore(self.holdfast.store, self.home), run))
 
     def data(self, run: str, kind: str) -> list[Event]:
         return [event["data"] for event in self.events(run, kind)]

@@ -35,7 +35,8 @@ from holdfast.engine.containers import end_containers
 from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
 from holdfast.engine.session.live_text import LiveTextServer
-from holdfast.engine.workspace.effects import FD_MARKER_FILE, fence
+from holdfast.engine.workspace.effects import fence
+from holdfast.engine.workspace.repository import FD_MARKER_FILE
 from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.store.files.layout import run_folder

@@ -9,7 +9,8 @@ from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, Effe
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.home import Home
 from holdfast.engine.workspace.effects import EffectRunner
-from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
+from holdfast.engine.workspace.repository import open_owned_repository
+from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import Batch, Position
 from holdfast.store.files.layout import run_folder
@@ -66,7 +67,8 @@ async def _perform(report: Report, home: str, run_id: str, kind: str, stop: str 
         await run.begin_session(SessionStart(command="run", pid=os.getpid()))
         stopping = StoppingRun(run, effect_of(kind), stop, report)
         folder = run_folder(store.home, run_id)
-        hands = EffectRunner(stopping, run_id, repository_of(run.state.run, run_id, folder), folder)
+        repository = await open_owned_repository(Home(home), run.state.run, run_id)
+        hands = EffectRunner(stopping, run_id, repository, folder)
         await scene_of(kind).act(Workspace(hands))
 
 

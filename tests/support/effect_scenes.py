@@ -15,13 +15,16 @@ from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, o
 from holdfast.git.effects import (
     CommitSeeds,
     DeleteBranch,
+    DropClusterRefs,
     DropRefs,
     KeepSnapshots,
     OpenPullRequest,
     Push,
     RestoreBranch,
     RewindWorktree,
+    TakeOverRefs,
 )
+from holdfast.git.effects.cluster import EPOCHS_FILE
 from holdfast.git.snapshot import snapshot_head
 from tests.support.effect_stage import Stage
 
@@ -163,6 +166,7 @@ async def _snapshot_then_commits(stage: Stage, workspace: Workspace) -> None:
     folder = workspace.worktree("T-1").path
     stage.git("commit", "--quiet", "--no-verify", "--message=Later", at=folder)
     edit(folder, "a.txt", "in no commit\n")
+    edit(folder, "slow.txt", "slow, and in no commit\n")
 
 
 async def _rewind(workspace: Workspace) -> object:
@@ -251,6 +255,45 @@ async def _pull_request(workspace: Workspace) -> object:
     return await workspace.effects.perform(OpenPullRequest(base="main", title="Please", body="Do"))
 
 
+async def _remote_url(workspace: Workspace) -> str:
+    return (await workspace.repository.git.query("remote", "get-url", "origin")).text
+
+
+async def _continued_elsewhere(stage: Stage, workspace: Workspace) -> None:
+    """Another machine took the run over and committed, while files that only this one has lie in its worktree."""
+    await _committed(stage, workspace)
+    await workspace.effects.perform(
+        TakeOverRefs(url=await _remote_url(workspace), epoch=workspace.effects.run.epoch, tasks=(None, "T-1"))
+    )
+    folder = workspace.worktree("T-1").path
+    edit(folder, "a.txt", "only here\n")
+    run_id, epoch = workspace.run_id, workspace.effects.run.epoch
+    branch, here = workspace.place("T-1").branch, f"refs/holdfast/cluster/{run_id}/{epoch}"
+    elsewhere = os.path.join(stage.folder, "elsewhere")
+    stage.git("clone", "--quiet", "--no-checkout", stage.repo, elsewhere, at=stage.folder)
+    stage.git("switch", "--quiet", branch, at=elsewhere)
+    edit(elsewhere, "there.txt", "there\n")
+    stage.git("add", "--all", at=elsewhere)
+    stage.git("commit", "--quiet", "--message=There", at=elsewhere)
+    stage.git("push", "--quiet", "--force", stage.remote, f"HEAD:{here}/heads/T-1", at=elsewhere)
+    os.unlink(os.path.join(workspace.effects.folder, EPOCHS_FILE))
+
+
+async def _take_over(workspace: Workspace) -> object:
+    url, epoch = await _remote_url(workspace), workspace.effects.run.epoch
+    return await workspace.effects.perform(TakeOverRefs(url=url, epoch=epoch, tasks=(None, "T-1")))
+
+
+async def _shared(stage: Stage, workspace: Workspace) -> None:
+    await _committed(stage, workspace)
+    await _take_over(workspace)
+
+
+async def _drop_cluster_refs(workspace: Workspace) -> object:
+    url, epoch = await _remote_url(workspace), workspace.effects.run.epoch
+    return await workspace.effects.perform(DropClusterRefs(url=url, epoch=epoch))
+
+
 async def _without_branch(stage: Stage, workspace: Workspace) -> None:
     """As a run stands before its seeds are committed: it has no worktree and no branch yet."""
     await workspace.remove_worktree()
@@ -286,6 +329,8 @@ SCENES: dict[str, Scene] = {
     "merge.into": Scene(_merged, _merge_into),
     "push": Scene(_merged, _push),
     "pull_request": Scene(_merged, _pull_request),
+    "cluster.take_over": Scene(_continued_elsewhere, _take_over),
+    "cluster.drop": Scene(_shared, _drop_cluster_refs),
 }
 OTHERS: dict[str, tuple[str, Scene]] = {  # with their effects
     "merge commit": ("commit", Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))),

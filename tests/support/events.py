@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.core.events import Event
+from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.session import SessionStart
 from holdfast.core.events.task import TaskCompleted
@@ -16,6 +17,10 @@ START = SessionStart(command="run", feature="test")
 def numbered(producer: str, number: int, size: int = 0) -> TaskCompleted:
     """The `number`-th event of a producer, with `size` more bytes in it."""
     return TaskCompleted(task_id=producer, summary=f"{number} " + "x" * size)
+
+
+def used(tokens: int) -> UsageRecorded:
+    return UsageRecorded(conversation="c", input_tokens=tokens)
 
 
 def unencodable() -> Event:

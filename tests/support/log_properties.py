@@ -14,7 +14,8 @@ from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKey,
 from holdfast.core.decide.analysis import analyze
 from holdfast.core.decide.phases import decide
 from holdfast.core.fold.fold import Fold
-from holdfast.core.state import RunState, TaskStatus
+from holdfast.core.state import RunState
+from holdfast.core.task_state import TaskStatus
 from holdfast.engine.config.run_config import RunConfig, new_run_config
 
 LOOP = "loop"

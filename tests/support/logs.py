@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Iterable
 from holdfast.core.fold.fold import Fold
 from holdfast.core.log import chain
 from holdfast.core.log.codec import Line, parse
+from holdfast.core.rewind import live_ranges
 from holdfast.core.state import RunState
 from holdfast.store.base import Batch, Log, Position, Store
+from holdfast.store.live_log import rewinds_in
 
 
 async def collect(batches: AsyncIterator[Batch], start: Position = 0) -> bytes:
@@ -31,6 +33,22 @@ async def collect_back(batches: AsyncIterator[Batch]) -> bytes:
 
 async def whole(store: Store, run_id: str) -> bytes:
     return await collect(store.log(run_id).read())
+
+
+def fold_of(data: bytes) -> Fold:
+    """The fold of a whole log, also over rewinds."""
+    fold, done = Fold(), 0
+    for target in sorted({rewind.to for rewind in rewinds_in(Batch(0, data))}):
+        fold.feed(data[done:target])
+        fold.keep_prefix(target)
+        done = target
+    fold.feed(data[done:])
+    return fold
+
+
+def live_part(data: bytes) -> bytes:
+    """A log without what a rewind abandoned."""
+    return b"".join(data[start:end] for start, end in live_ranges(rewinds_in(Batch(0, data)), len(data)))
 
 
 async def first_lines(log: Log, count: int, after: Position = 0) -> list[bytes]:

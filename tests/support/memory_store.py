@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from holdfast.core.day_spending import Spending, count_usage
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.redaction.redaction import Redactor
@@ -16,6 +17,7 @@ from holdfast.store import snapshot
 from holdfast.store.base import (
     SNAPSHOT_EVERY_BYTES,
     START,
+    AccountLimit,
     Batch,
     Head,
     Holder,
@@ -35,6 +37,8 @@ class _Run:
         self.log = bytearray()
         self.messages: list[Message] = []
         self.snapshot: bytes | None = None
+        self.files: dict[str, bytes] = {}
+        self.counted = START
         self.epoch = 0
         self.holder: Holder | None = None
         self.changed = asyncio.Event()
@@ -56,11 +60,29 @@ class MemoryWatch:
         """All runs are watched anyway."""
 
 
+class MemoryLimits:
+    def __init__(self) -> None:
+        self.known: dict[str, AccountLimit] = {}
+
+    async def put(self, account: str, limit: AccountLimit) -> None:
+        self.known = {name: known for name, known in self.known.items() if known.until > limit.since}
+        self.known[account] = limit
+
+    async def find(self, account: str) -> AccountLimit | None:
+        return self.known.get(account)
+
+    async def clear(self, account: str, until: str) -> None:
+        if account in self.known and self.known[account].since <= until:
+            del self.known[account]
+
+
 class MemoryStore:
     def __init__(self, *, clock: Clock = now) -> None:
         self._clock = clock
         self._runs: dict[str, _Run] = {}
         self._watches: list[MemoryWatch] = []
+        self._limits = MemoryLimits()
+        self._spending = Spending()
 
     async def create(self, run_id: str) -> None:
         if run_id in self._runs:
@@ -118,6 +140,22 @@ class MemoryStore:
         data = self._get_run(run_id).snapshot
         return await snapshot.from_bytes(data, self.log(run_id)) if data is not None else None
 
+    async def save_file(self, run_id: str, name: str, data: bytes) -> None:
+        self._get_run(run_id).files[name] = data
+
+    async def load_file(self, run_id: str, name: str) -> bytes | None:
+        return self._get_run(run_id).files.get(name)
+
+    @property
+    def limits(self) -> "MemoryLimits":
+        return self._limits
+
+    async def count_spending(self, run_id: str, repository: str) -> Spending:
+        run = self._get_run(run_id)
+        count_usage(self._spending, repository, bytes(run.log[run.counted :]))
+        run.counted = len(run.log)
+        return self._spending
+
     def open_report_file(self, path: str) -> "MemoryInbox":
         raise BadInput(f"cannot open {path}: runs in memory have no files")
 
@@ -167,6 +205,18 @@ class MemoryLease:
     def __init__(self, run: _Run, epoch: int) -> None:
         self._run = run
         self.epoch = epoch
+
+    async def wait_until_lost(self) -> str:
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    @property
+    def is_lost(self) -> bool:
+        return False
+
+    @property
+    def may_have_another_owner(self) -> bool:
+        return False
 
     async def repair(self) -> Sequence[LogRepaired]:
         return []

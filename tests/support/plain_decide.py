@@ -11,7 +11,8 @@ from holdfast.core.decide.tasks import _View
 from holdfast.core.end_reason import TASK_REASONS, EndReason
 from holdfast.core.messages.addressing import shared_addresses
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import EffectStatus, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import EffectStatus, RunState
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 
 _DONE = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)

@@ -12,7 +12,13 @@ from tests.support.wait import PATIENCE
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
-    ["tests.support.children", "tests.support.effect_child", "tests.support.story_steps", "tests.support.conversations"]
+    [
+        "tests.support.children",
+        "tests.support.effect_child",
+        "tests.support.machine_child",
+        "tests.support.story_steps",
+        "tests.support.conversations",
+    ]
 )
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from holdfast.core.events.effect import EffectHappened, EffectIntended
+from holdfast.core.work.cluster_refs import CLUSTER_REFS, OWNER
 from holdfast.core.work.names import CHAIN_REFS, SALVAGE_REFS
 from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
@@ -18,17 +19,19 @@ from tests.support.events import events_in
 from tests.support.logs import folded, whole
 from tests.support.repositories import half_deleted
 
+_EPOCH = re.compile(rf"(?<={CLUSTER_REFS}RUN/)\d+")
 _CHANCE = re.compile(r"\b[0-9a-f]{16}\b")
 
 
 def refs(stage: Stage, run_id: str, repo: str | None = None) -> list[tuple[str, str]]:
     """Each ref, with the subjects and trees of its whole history; not what git last heard of a remote.
 
-    Nor the anchors of the log, of which each session adds one.
+    Nor the anchors of the log, of which each session adds one, nor the marks of an owner on the remote of a cluster.
     """
     found = set()
     for name in stage.git("for-each-ref", "--format=%(refname)", at=repo).split():
-        if not name.startswith((SALVAGE_REFS, CHAIN_REFS, "refs/remotes/")):
+        is_mark = name.startswith(CLUSTER_REFS) and name.endswith((f"/{OWNER}", "/chain"))
+        if not is_mark and not name.startswith((SALVAGE_REFS, CHAIN_REFS, "refs/remotes/")):
             history = stage.git("log", "--topo-order", "--format=%s %T", name, "--", at=repo)
             found.add((_plain(name, run_id), _plain(history, run_id)))
     return sorted(found)
@@ -133,7 +136,7 @@ def strays(stage: Stage, run_id: str) -> list[str]:
 
 
 def _plain(text: str, run_id: str) -> str:
-    return _CHANCE.sub("EFFECT", text.replace(run_id, "RUN"))
+    return _CHANCE.sub("EFFECT", _EPOCH.sub("EPOCH", text.replace(run_id, "RUN")))
 
 
 def _read(path: str) -> str:

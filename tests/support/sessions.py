@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.core.events import Event
-from holdfast.core.state import RunState, Task
+from holdfast.core.state import RunState
+from holdfast.core.task_state import Task
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.agents.conversations import ConversationContext, Conversations
 from holdfast.engine.agents.permissions import PermissionBroker

@@ -18,6 +18,11 @@ RIGHT: dict[str, dict[str, Any]] = {
     "submit_plan": {
         "tasks": [{"id": "a", "title": "First"}, {"id": "b", "title": "Then", "depends_on": ["a"], "files": ["b.py"]}]
     },
+    "submit_tasks": {
+        "overview": "Users can log in.",
+        "tasks": [{"id": "a", "title": "First", "acceptance_criteria": ["works"], "depends_on": []}],
+        "seeds": ["tests/a.py"],
+    },
     "submit_review": {
         "passed": False,
         "summary": "Nearly.",

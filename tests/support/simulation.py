@@ -35,7 +35,8 @@ from holdfast.core.events.work import (
 from holdfast.core.fold.fold import Fold
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, RunState
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.logs import entry, fold_all
 from tests.support.plain_decide import plain_decide

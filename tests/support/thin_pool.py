@@ -18,9 +18,9 @@ import msgspec
 from holdfast.agents.builtin.session_file import SessionFile, new_session_id
 from holdfast.core.events.session import SessionStart
 from holdfast.core.messages.schema import UserMessage
-from holdfast.engine.commands.programs.report import Reporter, submit_report
 from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home
+from holdfast.engine.reports.submit import Reporter, submit_report
 from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.files.store import FileStore

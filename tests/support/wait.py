@@ -10,7 +10,9 @@ import pytest
 from holdfast.leaf.errors import HoldfastError
 
 _PACES, _SLOWEST = (1, 5, 20), 60
-PATIENCE = 300.0  # seconds after which a test that waits is a test that fails: none needs so long, however busy it is
+PATIENCE = float(
+    os.environ.get("HOLDFAST_TEST_PATIENCE_S", "300")
+)  # seconds after which a test that waits is a test that fails: none needs so long, however busy it is
 _MOMENT = 0.001  # others have work to do
 
 

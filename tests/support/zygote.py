@@ -9,6 +9,7 @@ python -m tests.support.zygote SOCKET MODULE…
 
 import array
 import ctypes
+import fcntl
 import gc
 import importlib
 import marshal
@@ -22,6 +23,7 @@ from typing import Any
 
 ROOM = {"ROOM_FOR_THE_ENVIRONMENTS_OF_CHILDREN": "x" * 16_000}
 _MOST = 8  # descriptors
+_HIGH = 500  # a descriptor
 
 
 def main() -> None:
@@ -73,8 +75,10 @@ def _become(asked: Any, descriptors: list[int]) -> None:
     sys.stdin, sys.stdout, sys.stderr = (  # those of the zygote know where they led
         os.fdopen(number, mode, buffering=1, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
     )
-    for descriptor in descriptors[4:]:  # what it was given to hold, it may give to others
-        os.set_inheritable(descriptor, True)
+    descriptors[3:] = [_move_high(descriptor) for descriptor in descriptors[3:]]
+    for descriptor, number in zip(descriptors[4:], asked.get("held", ()), strict=True):
+        os.dup2(descriptor, number)  # what it was given to hold, it may give to others
+        os.close(descriptor)
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
@@ -90,6 +94,13 @@ def _become(asked: Any, descriptors: list[int]) -> None:
         for descriptor in descriptors[3:4]:
             os.write(descriptor, str(code).encode())
         os._exit(code)
+
+
+def _move_high(descriptor: int) -> int:
+    """To a number that none of those to be held has."""
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(descriptor)
+    return high
 
 
 def _show(environment: Mapping[str, str]) -> None:

@@ -16,8 +16,8 @@ from holdfast.core.events.conversation import ConversationDetached
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import Conversations, TurnResult
 from holdfast.engine.agents.permissions import PermissionBroker
-from holdfast.engine.commands.programs.report import Reporter, submit_report
 from holdfast.engine.home import Home
+from holdfast.engine.reports.submit import Reporter, submit_report
 from holdfast.engine.workspace.effects import fence
 from holdfast.leaf.process.identity import ProcessIdentity, identify
 from holdfast.store.files.layout import run_folder
@@ -106,7 +106,7 @@ class Room(NamedTuple):
 _ROW = "#{pane_id} #{pane_pid} #{window_name}"
 
 
-def words_of(pane: Pane) -> list[str]:
+def command_line(pane: Pane) -> list[str]:
     """The command line of an agent."""
     with open(f"/proc/{pane.process.pid}/cmdline", encoding="utf-8") as file:
         return file.read().split("\0")

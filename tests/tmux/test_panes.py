@@ -12,7 +12,7 @@ from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, mark_
 from tests.support.conversations import AGENT
 from tests.support.processes import child
 from tests.support.wait import until
-from tests.tmux.rooms import Room, say_until_killed, words_of
+from tests.tmux.rooms import Room, command_line, say_until_killed
 
 LOST = "its tmux pane was lost"
 
@@ -30,7 +30,7 @@ async def test_a_prompt_is_a_file_and_a_report_is_the_answer(room: Room) -> None
         assert "submit_done, report_blocker" in told
         assert mark_of(pane.process.pid, RUN_MARK) == room.place.run_id
         assert mark_of(pane.process.pid, CONVERSATION_MARK) == f"{room.place.run_id}/{name}"
-        assert words_of(pane)[-3:-1] == ["--session", conversations.state(name).token]
+        assert command_line(pane)[-3:-1] == ["--session", conversations.state(name).token]
         await room.reported("somebody else")
         await room.reported(name)
         assert (await turn).reason == "end_turn"
@@ -55,7 +55,7 @@ async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others
         await room.written("told")
         after = room.panes()
         assert after["agent B"] == before["agent B"]
-        assert words_of(after["agent A"])[-3:-1] == ["--resume", conversations.state(one).token]
+        assert command_line(after["agent A"])[-3:-1] == ["--resume", conversations.state(one).token]
         assert "one" in room.screen(after["agent A"])  # its own session, not ours told again
         await room.reported(one)
         await room.reported(two)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from holdfast.core.messages.signals import Criterion, SubmitCase
-from holdfast.core.state import Check, EvaluatorVerdict
+from holdfast.core.task_state import Check, EvaluatorVerdict
 from holdfast.core.work.tasks import TaskSpec
 from holdfast.workflows.task_prompts import (
     Brief,

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.messages.signals import Category, signals_for_role
-from holdfast.core.state import Check, EvaluatorVerdict
+from holdfast.core.task_state import Check, EvaluatorVerdict
+from holdfast.core.text.cut import cut_middle
 from holdfast.core.work.tasks import TaskSpec
-from holdfast.workflows.quoting import cut_middle, fenced, inline
+from holdfast.workflows.quoting import fenced, inline
 from holdfast.workflows.task_prompts import (
     MAX_CONTEXT_CHARS,
     MAX_FILES,

@@ -5,12 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.agents.acp.bounded_json import MAX_TEXT_CHARS
 from holdfast.agents.acp.recorder import FLUSH_DELAY_S, MAX_BUFFER_CHARS, EventRecorder
 from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     AgentMisbehaved,
     AgentPlanned,
+    CommandsListed,
     MessageRecorded,
     ModeChanged,
     ToolCalled,
@@ -220,6 +222,43 @@ async def test_a_plan_is_written_when_it_changes(hand: Hand) -> None:
     assert [type(event) for event in hand.events] == [AgentPlanned, AgentPlanned]
 
 
+async def test_plan_that_changes_all_the_time_is_stored_now_and_then(hand: Hand) -> None:
+    for number in range(10_000):
+        await hand.tell("plan", entries=[{"content": f"{number} of 10000"}])
+    assert len(hand.events) == 50
+    await hand.scribe.flush()
+    last = hand.events[-1]
+    assert isinstance(last, AgentPlanned)
+    assert b"9999 of 10000" in bytes(last.entries)
+    assert len(hand.events) == 51
+
+
+async def test_progress_of_a_call_is_no_event(hand: Hand) -> None:
+    """A progress bar may run for days: only its last state, which is the result, is in the log."""
+    await hand.tell("tool_call", toolCallId="1", title="Run")
+    for number in range(10_000):
+        content = [{"type": "content", "content": {"type": "text", "text": f"{number}%"}}]
+        await hand.tell("tool_call_update", toolCallId="1", status="in_progress", content=content, rawOutput=number)
+    assert [type(event) for event in hand.events] == [ToolCalled]
+    await hand.tell("tool_call_update", toolCallId="1", status="completed")
+    assert len(hand.events) == 2
+    assert b"9999%" in bytes(hand.events[-1].content)  # type: ignore[attr-defined]
+
+
+async def test_huge_result_is_shortened_and_says_so(hand: Hand) -> None:
+    text = "start" + "x" * (20 * MAX_TEXT_CHARS) + "end"
+    await hand.tell("tool_call", toolCallId="1", title="Run", status="completed", rawOutput={"stdout": text, "code": 0})
+    await hand.tell("tool_call", toolCallId="2", title="Run", status="completed", rawOutput=["y" * 500_000] * 40)
+    results = [bytes(event.output) for event in hand.events if isinstance(event, ToolReturned)]
+    kept = msgspec.json.decode(results[0])
+    assert kept["code"] == 0
+    assert kept["stdout"].startswith("start")
+    assert kept["stdout"].endswith("end")
+    assert "characters left out" in kept["stdout"]
+    assert all(len(result) < 2 * MAX_TEXT_CHARS for result in results)
+    assert b"characters left out" in results[1]
+
+
 async def test_what_was_spent_is_written_as_what_came_since(hand: Hand) -> None:
     for amount in (0.25, 0.25, 0.75, 0.5):
         await hand.tell("usage_update", used=1, size=2, cost={"amount": amount, "currency": "USD"})
@@ -268,6 +307,22 @@ async def test_tokens_count_while_a_turn_goes_on_and_once(hand: Hand) -> None:
 async def test_a_mode_is_written(hand: Hand) -> None:
     await hand.tell("current_mode_update", currentModeId="plan")
     assert hand.events == [ModeChanged(conversation="c", mode="plan")]
+
+
+async def test_commands_are_recorded_when_they_change_and_do_not_cut_a_message(hand: Hand) -> None:
+    listed = [
+        {"name": "/compact", "description": "shorten\n it", "input": {"hint": "what to keep"}},
+        {"name": "two words"},
+        {"name": ""},
+        "review",
+    ]
+    await hand.say("a")
+    await hand.tell("available_commands_update", availableCommands=listed)
+    await hand.tell("available_commands_update", availableCommands=listed)
+    await hand.say("b")
+    await hand.scribe.flush()
+    commands = CommandsListed(conversation="c", commands={"compact": "shorten it (what to keep)"})
+    assert hand.events == [commands, message("ab")]
 
 
 @pytest.mark.parametrize("kind", ["available_commands_update", "session_info_update", "config_option_update"])

@@ -216,3 +216,14 @@ async def test_an_answer_to_an_agent_that_takes_no_more_is_nobodys_trouble(cwd: 
     async with pipe(cwd, Ear(), "exec <&-; echo; sleep 600") as transport:
         await transport._tree.stdout.readline()  # its input is closed
         await transport.send({"id": 0, "result": {"text": "x" * 1_000_000}})
+
+
+async def test_an_answer_that_names_a_path_which_is_no_utf8_is_sent(cwd: str) -> None:
+    """Without it the agent would wait for ever. The name is that of a file as the kernel gives it."""
+    ear = Ear()
+    path = os.fsdecode(b"caf\xe9")
+    async with pipe(cwd, ear, "read line; echo $line > got; echo '" + REQUEST.decode().strip() + "'") as one:
+        await one.send({"jsonrpc": "2.0", "id": "r", "error": {"code": -32002, "message": f"not found: {path}"}})
+        assert await one.receive() is not None
+    with open(os.path.join(cwd, "got"), "rb") as file:
+        assert json.loads(file.read())["error"]["message"] == "not found: caf?"

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from importlib import resources
+from typing import Any
 
 import acp
 import jsonschema
@@ -56,6 +57,11 @@ WRONG = [
     ("- a", "p:1: expected a mapping, got a list"),
     ("\x01", "p:1: not YAML: "),
     ("turns: []\n---\nturns: []", "p:2: not YAML: "),
+    ('{"turns": [],\n "turns": []}', "p:2: duplicate key 'turns'"),
+    ('{"turns":\n [[{"say": "{{promt}}"}]]}', "p:2: turns[0][0].say: there is no variable {{promt}}"),
+    ('{"start":\n [{"say": "x"}]}', "p:2: start[0].say: not possible before there is a session"),
+    ('{"turns": [[{"sleep": NaN}]]}', "p:1: turns[0][0].sleep: expected a number"),
+    ('{"turns": [[{"say": "\\ud800"}]]}', "p:1: not YAML: "),
 ]
 
 
@@ -78,6 +84,16 @@ def test_yaml_is_version_1_2_so_no_and_on_and_dates_are_text() -> None:
     book = parse_playbook("turns: [[say: no, say: on, say: 2026-01-01, say: 12:30, sleep: 1]]", "p")
     assert isinstance(book.turns[0], list)
     assert [getattr(step, step.key) for step in book.turns[0]] == ["no", "on", "2026-01-01", "12:30", 1]
+
+
+def test_a_playbook_in_json_is_the_same_as_in_yaml() -> None:
+    turns: list[dict[str, Any]] = [
+        {"when": "a", "steps": [{"say": {"text": "é ☃ \U0001f600\t{{prompt}}", "delay": 0.5}}, {"end": "refusal"}]}
+    ]
+    plain = json.dumps({"turns": turns}, ensure_ascii=False, indent=1)
+    parsed = parse_playbook(plain, "p")
+    assert parsed == parse_playbook(json.dumps({"turns": turns}), "p")
+    assert parsed == parse_playbook(f"# YAML\n{plain}", "p")
 
 
 def test_the_shipped_schema_is_the_formats_own() -> None:

@@ -143,6 +143,12 @@ async def test_a_permission_branches_on_the_answer(stage: Stagehand, answer: Any
     (asked,) = agent.client.asked
     assert asked["tool"].title == "delete everything"
     assert [option.kind for option in asked["options"]] == ["allow_once", "allow_always", "reject_once"]
+    ended = [frame["params"]["update"].get("status") for frame in agent.frames if _is_tool_update(frame)]
+    assert ended == (["completed"] if said.startswith("allowed") else [])
+
+
+def _is_tool_update(frame: dict[str, Any]) -> bool:
+    return bool(frame.get("params", {}).get("update", {}).get("sessionUpdate") == "tool_call_update")
 
 
 async def test_a_cancel_ends_the_turn_at_once_and_the_next_turn_follows(stage: Stagehand) -> None:

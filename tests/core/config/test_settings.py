@@ -49,7 +49,7 @@ def test_rules_are_rules() -> None:
 
 
 MISTAKES = [
-    ("iterations = 3", "iterations", "there is no such key; use one of agent, model, workflow, "),
+    ("turns = 3", "turns", "there is no such key; use one of agent, model, workflow, "),
     ("paralel = 3", "paralel", "there is no such key; did you mean parallel?"),
     ("[caps]\niteration = 3", "caps.iteration", "there is no such key; did you mean iterations?"),
     ("[roles.coder]\nmodle = 'x'", "roles.coder.modle", "there is no such key; did you mean model?"),

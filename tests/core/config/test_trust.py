@@ -34,6 +34,7 @@ def guarded(text: str) -> list[str]:
         ("permissions.policy = 'allow-all'", ["permissions"]),
         ("approvals = 'given'\npublish = 'pr'", ["approvals", "publish"]),
         ("runtime.kind = 'local'", ["runtime"]),
+        ("serve.editor = 'rm'", ["serve"]),
         ("runtime.writable = ['~']", ["runtime"]),
         ("roles.coder.runtime.network = true", ["roles.coder.runtime"]),
         ("agent = 'playbook:evil.yaml'", ["agent"]),
@@ -49,6 +50,14 @@ def guarded(text: str) -> list[str]:
         ("resume.auto = true", ["resume.auto"]),
         ("resume.deaths = 4", ["resume.deaths"]),
         ("memory.total = 40_001", ["memory.total"]),
+        ("quota.back_off = 0", ["quota"]),
+        ("outage.wait = '1d'", ["outage"]),
+        ("disk.reserve = 0", ["disk"]),
+        ("cluster.engine = 'temporal://elsewhere:7233'", ["cluster"]),
+        ("notify.theirs.command = 'x'", ["notify"]),
+        ("telemetry.endpoint = 'http://theirs'", ["telemetry"]),
+        ("prices.opus = {input = 0, output = 0}", ["prices"]),
+        ("roles.coder.fallback = ['codex', 'playbook:x']", ["roles.coder.fallback"]),
     ],
 )
 def test_what_runs_widens_or_spends_waits_for_trust(text: str, names: list[str]) -> None:
@@ -61,7 +70,9 @@ def test_what_runs_widens_or_spends_waits_for_trust(text: str, names: list[str])
         "agent = 'codex'",
         "workflow = 'loop'",
         "roles.coder = {agent = 'codex', model = 'x y:z'}",
+        "roles.coder.fallback = ['codex', 'gemini']",
         "caps = {iterations = 8, dollars = 0.5, tokens = 9, wall_clock = '1h'}",
+        "budgets.day_dollars = 0.5",
         "parallel = 1",
         "resume = {auto = false, deaths = 1, on_issue = 'go on'}",
         "validators = {detect = false, timeout = 5}",
@@ -87,5 +98,6 @@ def test_each_setting_was_thought_about() -> None:
     assert {field.name for field in msgspec.structs.fields(Settings)} == {
         *("agent", "model", "workflow", "parallel", "after_interruption", "roles", "caps", "validators"),
         *("permissions", "hooks", "agents", "runtime", "resume", "memory", "approvals", "publish", "reviewers", "chat"),
-        "worktree",
+        *("worktree", "serve", "quota", "outage", "disk", "budgets", "prices", "notify", "retention"),
+        *("telemetry", "store", "cluster"),
     }

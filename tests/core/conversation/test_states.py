@@ -110,6 +110,11 @@ def test_the_ladder_has_the_rungs_that_can_be_trusted(
     )
 
 
+def test_rewound_session_is_copied_before_the_history_is_told() -> None:
+    found = recovery_strategies(None, resume=YES, load=YES, is_alive=False, has_history=True, can_fork=True)
+    assert found == [RecoveryStrategy.FORK, RecoveryStrategy.HISTORY]
+
+
 def test_each_rung_is_tried_once_and_the_last_twice() -> None:
     rungs = [RecoveryStrategy.RESUME, RecoveryStrategy.LOAD, RecoveryStrategy.HISTORY]
     tried: list[RecoveryStrategy] = []

@@ -8,7 +8,8 @@ from holdfast.core.decide.actions import ActionKey, RuntimeFacts
 from holdfast.core.decide.chat import decide_chat, has_work_to_do, next_prompt
 from holdfast.core.decide.phases import decide
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import Conversation, Effect, EffectStatus, OpenMessage, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, Effect, EffectStatus, OpenMessage, RunState
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.situations import describe, situation
 

@@ -7,7 +7,7 @@ from holdfast.core.conversation.states import (
     SESSION_UNVERIFIED_CODE,
     RecoveryStrategy,
 )
-from holdfast.core.decide.interrupted import after_failure, interruption_events
+from holdfast.core.decide.interrupted import CauseOfDeath, after_failure, interruption_events
 from holdfast.core.events import Event
 from holdfast.core.state import Conversation, OpenTurn
 
@@ -35,8 +35,10 @@ INTERRUPTED: dict[str, tuple[Conversation, list[str]]] = {
 }
 
 
-def recorded(conversation: Conversation, *, was_heard: bool = False, rebooted: bool = False) -> list[Event]:
-    return interruption_events("c", conversation, was_heard=was_heard, rebooted=rebooted)
+def recorded(
+    conversation: Conversation, *, was_heard: bool = False, cause: CauseOfDeath = CauseOfDeath.SESSION
+) -> list[Event]:
+    return interruption_events("c", conversation, was_heard=was_heard, cause=cause)
 
 
 @pytest.mark.parametrize("what", INTERRUPTED)
@@ -46,16 +48,24 @@ def test_what_a_dead_session_left_open(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was_heard", "rebooted", "reason"),
+    ("was_heard", "cause", "reason"),
     [
-        (False, False, "the session died; whether the agent got the prompt is unknown"),
-        (True, False, "the session died; the agent had begun to answer"),
-        (True, True, "the machine went down; the agent had begun to answer"),
+        (False, CauseOfDeath.SESSION, "the session died; whether the agent got the prompt is unknown"),
+        (True, CauseOfDeath.SESSION, "the session died; the agent had begun to answer"),
+        (True, CauseOfDeath.REBOOT, "the machine went down; the agent had begun to answer"),
+        (
+            True,
+            CauseOfDeath.MOVED,
+            "the machine that had the run was lost, and another one continues it; the agent had begun to answer",
+        ),
     ],
 )
-def test_reason_says_how_far_the_agent_came(was_heard: bool, rebooted: bool, reason: str) -> None:
-    (event,) = recorded(Conversation(turn=OpenTurn("t")), was_heard=was_heard, rebooted=rebooted)
-    assert (getattr(event, "reason", None), getattr(event, "rebooted", None)) == (reason, rebooted)
+def test_reason_says_how_far_the_agent_came(was_heard: bool, cause: CauseOfDeath, reason: str) -> None:
+    (event,) = recorded(Conversation(turn=OpenTurn("t")), was_heard=was_heard, cause=cause)
+    assert (getattr(event, "reason", None), getattr(event, "rebooted", None)) == (
+        reason,
+        cause is CauseOfDeath.REBOOT,
+    )
 
 
 RESUME, LOAD, HISTORY, FRESH = (

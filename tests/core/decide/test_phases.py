@@ -22,7 +22,7 @@ from holdfast.core.events.phase import (
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.messages.addressing import messages_for, shared_addresses, undeliverable_reason
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, session_log
 from tests.core.phase_logs import (

@@ -445,3 +445,9 @@ def test_only_a_complete_run_without_news_is_finished(case: ResumeCase) -> None:
     decision = ResumeDecision(case)
     assert is_finished(decision, has_news=False) is (case is ResumeCase.COMPLETE)
     assert not is_finished(decision, has_news=True)
+
+
+def test_fork_with_work_of_its_parent_is_resumed() -> None:
+    """Else what was left to be cleaned up at the point would stay for ever."""
+    past = session_log(SessionStart(command="plan"), *FAILED_2, SessionEnd(reason="planned"))
+    assert opening_of(fold_all(past)) is Opening.RESUME

@@ -6,7 +6,8 @@ import pytest
 
 from holdfast.core.decide.superseded import superseded_conversations
 from holdfast.core.phase_state import PhaseProgress, Research
-from holdfast.core.state import Conversation, RunState, Task
+from holdfast.core.state import Conversation, RunState
+from holdfast.core.task_state import Task
 
 STATE: dict[str, Any] = {
     "tasks": {"T-1": Task(worker="w2", evaluator="e2"), "T-2": Task()},

@@ -10,7 +10,8 @@ from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.actions import ActionKind, RuntimeFacts
 from holdfast.core.decide.tasks import MAX_VERDICT_PROMPTS, decide
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.state import Budget, Conversation, Effect, EffectStatus, Issue, OpenTurn, RunState, Task, TaskStage
+from holdfast.core.state import Budget, Conversation, Effect, EffectStatus, Issue, OpenTurn, RunState
+from holdfast.core.task_state import Task, TaskStage
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.situations import (
     CASE,

@@ -4,7 +4,8 @@ import pytest
 
 from holdfast.core.conversation.states import ConversationState, InvalidTransition
 from holdfast.core.decide.transitions import conversation_change, task_change
-from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.state import Conversation, RunState
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.task_states import InvalidTaskTransition
 
 CHAT = {"name": "chat", "about": "a chat", "chat": True}

@@ -12,7 +12,8 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.fold.fold import Fold, SupersededLines
-from holdfast.core.state import MAX_KEPT, RunState, TaskStatus
+from holdfast.core.state import MAX_KEPT, RunState
+from holdfast.core.task_state import TaskStatus
 from tests.core.logs import entry, fold_all, fold_once, foreign, session_log
 
 RUN = RunCreated(run_id="r1", goal="g")

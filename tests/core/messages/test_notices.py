@@ -8,7 +8,7 @@ from holdfast.core.events.conversation import ConversationOpened, TurnEnded, Tur
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.task import TaskCompleted, TaskStarted
 from holdfast.core.events.work import CaseSubmitted
-from holdfast.core.state import Task
+from holdfast.core.task_state import Task
 from tests.core.logs import fold_once, session_log
 
 

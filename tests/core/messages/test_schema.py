@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.core.events.plan import ProposedTask
 from holdfast.core.log.codec import DECODE_ERRORS
+from holdfast.core.messages.attachments import Attachment
 from holdfast.core.messages.reports import attribute_report
 from holdfast.core.messages.schema import (
     AcceptRequest,
@@ -16,6 +18,7 @@ from holdfast.core.messages.schema import (
     DeleteMessage,
     DenialReply,
     EditMessage,
+    EditPlan,
     MessageKind,
     RefusedReport,
     Report,
@@ -93,6 +96,14 @@ BODIES: list[Body] = [
     EditMessage("m-1", "the other kelp"),
     DeleteMessage("m-1"),
     RevokeRule("r-1"),
+    Report(
+        "submit_tasks",
+        "interviewer",
+        {"overview": "o", "tasks": [{**STEP, "acceptance_criteria": ["it works"]}], "seeds": ["tests/test_a.py"]},
+        "c-1",
+    ),
+    EditPlan("o", [ProposedTask(id="A", title="a", acceptance_criteria=["it works"])], ["tests/test_a.py"]),
+    UserMessage("look", attachments=(Attachment("a-1", "kelp.png", "image/png", 3),)),
 ]
 IN_ANOTHER_ORDER = {21}  # the lines of a report that was moved from a report file: their fields stood in another order
 

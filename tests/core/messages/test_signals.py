@@ -10,6 +10,7 @@ from holdfast.core.messages.signals import ROLES, Signal, read_signal, schema_of
 from holdfast.leaf.errors import BadInput
 from tests.support.signals import RIGHT
 
+_TASK = {"id": "a", "title": "First", "acceptance_criteria": ["works"]}
 WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "submit_case": [
         ({}, "missing required field `summary`"),
@@ -38,6 +39,13 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "submit_research": [({"topic": "t"}, "missing required field `answer`")],
     "report_blocker": [({"reason": None}, "at reason: ")],
     "report_progress": [({"text": "x" * 501}, "at text: ")],
+    "submit_tasks": [
+        ({"overview": "o", "tasks": []}, "tasks is empty"),
+        ({"overview": "o", "tasks": [_TASK | {"acceptance_criteria": []}]}, "a: acceptance_criteria is empty"),
+        ({"overview": "o", "tasks": [_TASK], "seeds": ["../x.py"]}, "'../x.py' is no path in your worktree"),
+        ({"overview": "o", "tasks": [_TASK], "seeds": [".git/hooks/x"]}, "'.git/hooks/x' is no path in your worktree"),
+        ({"overview": "o", "tasks": [_TASK | {"depends_on": ["a"]}]}, "the plan has a cycle"),
+    ],
 }
 
 TOOLS = sorted({kind for kinds in ROLES.values() for kind in kinds}, key=lambda kind: kind.tool)

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.task_states import InvalidTaskTransition, check_task_transition
 
 ALLOWED = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.core.events.plan import Dependency, PlanCreated
 from holdfast.core.events.task import TaskCompleted
 from holdfast.core.fold.fold import Fold
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.tasks import TaskList, TaskSpec, input_keys
 from holdfast.core.work.workflow import PlanShape, build_plan
 from holdfast.leaf.errors import PlanRejected

@@ -57,7 +57,7 @@ def returned(call: str, status: str = "completed", output: str | None = None) ->
 
 
 async def transcript_lines(log: Log, budget: int = 10_000) -> list[str]:
-    text = (await history_of(log, "c", budget)).prompt_with_history("now")
+    text = (await history_of(log, ("c",), budget)).prompt_with_history("now")
     return text.partition("=== EXECUTION HISTORY ===\n")[2].partition("\n\n=== CURRENT")[0].splitlines()
 
 
@@ -120,7 +120,7 @@ async def test_the_newest_fit_into_the_budget_and_it_says_that_there_was_more(ru
 
 async def test_an_empty_conversation_has_no_history(run: OwnedRun, log: Log) -> None:
     await run.append(STARTED)
-    assert not await history_of(log, "c")
+    assert not await history_of(log, ("c",))
 
 
 @pytest.mark.parametrize(

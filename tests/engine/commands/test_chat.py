@@ -1,15 +1,9 @@
 """What a person does with a chat from outside, with runners and agents as processes of their own."""
 
 import asyncio
-import json
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.core.events import Event
 from holdfast.core.events.chat import MessageDeleted, MessageEdited, OptionChosen, RuleAdded
 from holdfast.core.events.conversation import (
     ConversationAttached,
@@ -29,25 +23,18 @@ from holdfast.engine.commands.chat import (
     delete_queued,
     edit_queued,
     ensure_runner,
-    list_queued,
     resume_conversation,
     send_chat_message,
     set_option,
 )
-from holdfast.engine.commands.create import RunRequest
 from holdfast.engine.commands.send import send
-from holdfast.engine.commands.start_chat import start_chat
 from holdfast.engine.commands.stop import stop_run
-from holdfast.engine.home import Home
-from holdfast.engine.queries.conversations import ConversationStatus, conversations_of
-from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.queued import list_queued
 from holdfast.leaf.errors import BadInput
-from tests.support.events import events_in
+from tests.support.chats import Chat, Chats
 from tests.support.logs import whole
-from tests.support.projects import Project
 from tests.support.sessions import HANG
-from tests.support.wait import PATIENCE
 
 ASK = {
     "permission": {
@@ -57,54 +44,6 @@ ASK = {
         "options": ["allow_once", "allow_always", "reject_once"],
     }
 }
-
-
-class Chat(NamedTuple):
-    home: Home
-    run_id: str
-
-    async def events(self, kind: type[Event]) -> list[Any]:
-        return [event for event in events_in(await whole(self.home.store, self.run_id)) if isinstance(event, kind)]
-
-    async def status(self) -> list[ConversationStatus]:
-        return conversations_of(await view_run(self.home, self.run_id))
-
-    async def until(self, condition: Callable[..., Awaitable[bool]], *arguments: object) -> None:
-        """Until it holds, looked at whenever the log has grown."""
-        async with asyncio.timeout(PATIENCE):
-            async for _ in self.home.store.log(self.run_id).follow():
-                if await condition(self, *arguments):
-                    return
-
-    async def rest(self) -> None:
-        """Until its runner has ended."""
-        await wait_until_free(self.home, self.run_id)
-
-
-class Chats:
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self.home = Home(os.path.join(folder, "home"))
-        self.project = Project.make(folder)
-        self.started: list[Chat] = []
-
-    async def start(self, *turns: Mapping[str, Any], idle: float = 0, **book: Any) -> Chat:
-        path = Path(self.folder, "book.json")
-        path.write_text(json.dumps({"turns": turns, "otherwise": [{"say": "fine"}], **book}))
-        flags = {"agent": f"playbook:{path}", "chat.idle": idle}
-        run_id = await start_chat(self.home, RunRequest("begin", self.project.path, flags=flags))
-        self.started.append(Chat(self.home, run_id))
-        return self.started[-1]
-
-
-@pytest.fixture
-async def chats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Chats]:
-    monkeypatch.setenv("HOLDFAST_PLAYBOOK_STATE", os.fspath(tmp_path / "memory"))
-    found = Chats(os.fspath(tmp_path))
-    yield found
-    for chat in found.started:
-        if chat.home.is_owned(chat.run_id):
-            await stop_run(chat.home, chat.run_id)
 
 
 async def test_two_requests_to_resume_start_one_agent(chats: Chats) -> None:

@@ -18,7 +18,7 @@ asyncio.run(send(Home(sys.argv[1]), sys.argv[2], UserMessage("hello")))
 REPORT = """
 import asyncio, sys
 from holdfast.engine.home import Home
-from holdfast.engine.commands.programs.report import Reporter, submit_report
+from holdfast.engine.reports.submit import Reporter, submit_report
 reporter = Reporter(Home(sys.argv[1]), sys.argv[2], "worker", "w1")
 asyncio.run(submit_report(reporter, "report_progress", {"text": "half of it"}))
 """

@@ -172,10 +172,15 @@ def test_a_summary_tells_a_run_in_one_row() -> None:
         "tasks": 2,
         "tokens": 0,
         "dollars": None,
+        "estimate": None,
         "unpriced": 0,
         "needs": 0,
         "want": None,
         "need": None,
+        "adopted": None,
+        "adopted_path": None,
+        "adopted_session": None,
+        "resumes_at": None,
     }
 
 

@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 from holdfast.engine.home import Home
-from holdfast.engine.queries.runs import list_runs, status_of
-from tests.cli.runs import DONE, ELEVEN, TEN, log_of, make_run, resume_run, said, unnoticed
+from holdfast.engine.queries.runs import ListedRun, list_runs, status_of
+from holdfast.store.files.layout import run_folder
+from tests.cli.runs import DONE, ELEVEN, TEN, log_of, make_run, resume_run, said, tasks, unnoticed
 
 RUN = "auth-abc234"
 
@@ -16,6 +17,10 @@ RUN = "auth-abc234"
 def goal(home: str) -> str | None:
     (run,) = asyncio.run(list_runs(Home(home)))
     return run.summary.goal
+
+
+def _runs_of(home: str, repo: str) -> list[ListedRun]:
+    return asyncio.run(list_runs(Home(home), repo))
 
 
 def test_a_row_is_made_of_the_log(home: str) -> None:
@@ -76,6 +81,25 @@ def test_a_removed_run_is_gone_and_a_new_one_of_its_name_is_new(home: str) -> No
     assert asyncio.run(list_runs(Home(home))) == []
     make_run(home, RUN, goal="new")
     assert goal(home) == "new"
+
+
+def test_the_runs_of_one_repository_are_those_of_the_whole_list(home: str) -> None:
+    def here() -> list[ListedRun]:
+        found = _runs_of(home, "/src/shop")
+        assert found == [run for run in asyncio.run(list_runs(Home(home))) if run.summary.repo == "/src/shop"]
+        return found
+
+    make_run(home, "shop-abc234", repo="/src/shop")
+    make_run(home, "shop-def234", DONE, repo="/src/shop", at=ELEVEN)
+    make_run(home, "other-abc234", repo="/src/other")
+    assert [run.id for run in _runs_of(home, "/src/shop")] == ["shop-def234", "shop-abc234"]
+    resume_run(home, "shop-abc234", *tasks(2), DONE, at="2026-02-14T12:00:00.000Z")
+    resume_run(home, "other-abc234", DONE)
+    assert [(run.id, run.summary.tasks_done) for run in here()] == [("shop-abc234", 2), ("shop-def234", 0)]
+    shutil.rmtree(run_folder(home, "shop-abc234"))
+    make_run(home, "shop-ghj234", repo="/src/shop")
+    assert [run.id for run in here()] == ["shop-def234", "shop-ghj234"]
+    assert _runs_of(home, "/src/none") == []
 
 
 def test_an_empty_home_has_no_runs(home: str) -> None:

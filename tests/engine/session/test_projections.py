@@ -2,7 +2,8 @@
 
 import os
 
-from holdfast.core.state import EvaluatorVerdict, Plan, RunState, Task
+from holdfast.core.state import RunState
+from holdfast.core.task_state import EvaluatorVerdict, Plan, Task
 from holdfast.engine.session.projections import write_projections
 
 

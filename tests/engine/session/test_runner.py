@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.decide.actions import Action, ActionKey, ActionKind
 from holdfast.core.events.conversation import TurnStarted
 from holdfast.core.events.issue import ErrorEncountered
-from holdfast.core.state import TaskStatus
+from holdfast.core.task_state import TaskStatus
 from holdfast.engine.commands.stop import request_stop
 from holdfast.engine.home import Home
 from holdfast.engine.session.runner import AlreadyInProgress

@@ -8,7 +8,8 @@ from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import MergeConflicted
 from holdfast.core.messages.schema import UserMessage
-from holdfast.core.state import BranchStatus, TaskStage, TaskStatus
+from holdfast.core.state import BranchStatus
+from holdfast.core.task_state import TaskStage, TaskStatus
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.commands.send import send
 from holdfast.engine.home import Home

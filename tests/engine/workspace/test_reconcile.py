@@ -12,7 +12,7 @@ from holdfast.core.events.conversation import ConversationOpened, TurnStarted
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.task import TaskStarted
 from holdfast.core.events.work import WORKTREE_LOST
-from holdfast.core.state import TaskStage
+from holdfast.core.task_state import TaskStage
 from holdfast.core.work.names import worktree_names
 from holdfast.core.work.reconciliation import Finding, Remedy
 from holdfast.engine.home import Home

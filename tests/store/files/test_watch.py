@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from inotify_simple import INotify
 
 from holdfast.leaf.errors import StorageFailed
+from holdfast.leaf.files.inotify import Inotify
 from holdfast.leaf.files.watch import Watcher
 from tests.support.wait import PATIENCE
 
@@ -20,7 +20,7 @@ def all_given_away(alone_with_watches: None) -> Iterator[None]:
     with ExitStack() as held:
         try:
             while True:
-                held.callback(INotify().close)
+                held.callback(Inotify().close)
         except OSError:
             pass
         yield

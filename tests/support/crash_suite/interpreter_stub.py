@@ -1,6 +1,7 @@
 """In the place of the interpreter: `-P -m holdfast …` is started by the zygote, and this waits until it is dead.
 
-Run without the standard library's own start-up, so that it costs a few milliseconds.
+A script that loads next to nothing (`-I -S SCRIPT …`) is run by the interpreter itself. Run without the standard
+library's own start-up, so that it costs a few milliseconds.
 """
 
 import _socket
@@ -11,6 +12,8 @@ import sys
 
 
 def main() -> None:
+    if sys.argv[1:3] == ["-I", "-S"]:
+        posix.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     held = [number for number in map(int, posix.listdir("/proc/self/fd")) if number > 2 and _is_open(number)]
     here, there = posix.pipe()
     environment = {_text(name): _text(value) for name, value in posix.environ.items()}
@@ -19,6 +22,7 @@ def main() -> None:
         "arguments": sys.argv[sys.argv.index("holdfast") + 1 :],
         "folder": posix.getcwd(),
         "environment": environment,
+        "held": held,
     }
     descriptors = [0, 1, 2, there, *held]
     zygote = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -13,7 +13,7 @@ from holdfast.core.events.conversation import TurnEnded, TurnInterrupted, TurnSt
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import ResearchAnswered
-from holdfast.core.fold.fold import Fold
+from holdfast.core.events.rewind import RunForked
 from holdfast.core.state import RunState
 from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, worktree_names
 from holdfast.engine.home import Home
@@ -25,7 +25,7 @@ from tests.support.crash_suite.leftover_processes import strays_of
 from tests.support.crash_suite.repository_state import Branches, Commit
 from tests.support.crash_suite.trial_place import Place
 from tests.support.events import events_in
-from tests.support.logs import whole
+from tests.support.logs import fold_of, live_part, whole
 from tests.support.repositories import half_deleted
 
 _SAVED = re.compile(rf"(?:{SALVAGE_REFS}|{SNAPSHOT_REFS})[^\s'\",;]+")
@@ -112,14 +112,14 @@ class Done:
         self.data = data
         self.state = state
         self.events = list(events_in(data))
+        self.live_events = list(events_in(live_part(data)))  # without what a rewind abandoned
         self.branches = Branches(place)
 
     @classmethod
     async def look(cls, place: Place) -> "Done":
         store = FileStore(place.home)
         data = await whole(store, place.run_id)
-        fold = Fold()
-        fold.feed(data)
+        fold = fold_of(data)
         done = cls(place, data, fold.state)
         assert (await fold_log(store.log(place.run_id), await store.snapshot(place.run_id))).fold.state == fold.state
         assert (await verify_run(Home(place.home), place.run_id)).is_intact
@@ -224,9 +224,10 @@ class Done:
         assert set(begun.values()) <= {1}
 
     def must_have_done_every_effect_once(self) -> None:
-        assert self.state.effects == {}, "an effect is left open"
+        assert self.state.effects == {}, f"an effect is left open: {self.state.effects}"
         kinds = {event.effect: (event.kind, event.task) for event in self.of(EffectIntended)}
-        happened = Counter(kinds[event.effect] for event in self.of(EffectHappened))
+        live = (event.effect for event in self.live_events if isinstance(event, EffectHappened))
+        happened = Counter(kinds[effect] for effect in live)
         merged = {task: count for (kind, task), count in happened.items() if kind == "merge"}
         accepted = max(1, sum(line[0] == "accept" for line in self.place.scenario.chat))
         assert set(merged.values()) <= {*range(1, accepted + 1)}, f"merged more than once: {merged}"
@@ -246,8 +247,10 @@ class Done:
     def must_have_consumed_every_message_once(self) -> None:
         with open(os.path.join(self.place.home, "runs", self.place.run_id, "inbox.jsonl"), "rb") as file:
             messages = {json.loads(line)["data"]["id"] for line in file if line != b"\n"}  # one may be sent twice
-        consumed = Counter(event.message for event in self.of(InboxConsumed))
-        handled = Counter(event.message for event in self.of(InboxHandled))
+        forked = max((number for number, event in enumerate(self.events) if isinstance(event, RunForked)), default=0)
+        own = self.events[forked:]  # a fork has the past of its parent, and an inbox of its own
+        consumed = Counter(event.message for event in own if isinstance(event, InboxConsumed))
+        handled = Counter(event.message for event in own if isinstance(event, InboxHandled))
         assert consumed.keys() == messages, "a message was lost"
         answers = Counter(event.research for event in self.of(ResearchAnswered))  # these the run tells itself
         assert consumed + answers == handled
@@ -256,5 +259,5 @@ class Done:
         assert set(told.values()) <= {1}, "an agent was told twice"
 
     def must_have_valid_checkpoints(self) -> None:
-        named = {point.commit for point in self.of(Checkpoint)} - {None}
+        named = {event.commit for event in self.live_events if isinstance(event, Checkpoint)} - {None}
         assert named <= {*self.branches.on(self._main)}, "a checkpoint names what is not on the run's branch"

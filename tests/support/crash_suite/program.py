@@ -28,7 +28,7 @@ _CAPABILITIES = 0x20080522  # the version of their structure
 # What is loaded late, by some commands only: children find it there.
 MODULES = (
     *(f"{cli.__name__}.{module.name}" for module in pkgutil.iter_modules(cli.__path__)),
-    "holdfast.app.mcp.server",
+    "holdfast.engine.commands.programs.report_tools",
     "holdfast.agents.playbook.program",
     "holdfast.engine.session.session",
     "mcp.client.stdio",

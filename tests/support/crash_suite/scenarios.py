@@ -49,6 +49,7 @@ class Scenario(NamedTuple):
     answers: tuple[tuple[str, ...], ...] = ()  # what a person does when the run asks for the first time, the second …
     publishes: bool = False  # to a remote, where `gh` opens a pull request
     chat: tuple[tuple[str, ...], ...] = ()  # what a person does, one after the other, whenever the chat waits for them
+    then: tuple[tuple[str, ...], ...] = ()  # commands on the run once it is done, each followed by a resume to its end
     model: Script | None = None  # what the built-in agent's model says: then that agent is at work, and no playbook
 
     @property
@@ -284,9 +285,27 @@ CHATTING = Scenario(
     chat=(("send", "Put it in capitals."), ("accept",), ("send", "Now the farewell."), ("accept",)),
 )
 
+_TWO_PAGES = LOOP._replace(
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "A\n"), CASE]},
+        {"when": "worker on task `B`", "steps": [_write("B.txt", "B\n"), CASE]},
+        {"when": "ended without a report", "steps": [CASE]},
+    ],
+    files={**BEGIN, "A.txt": "A\n", "B.txt": "B\n"},
+    settings=(),
+)
+
+REWINDING = _TWO_PAGES._replace(
+    name="rewinding",
+    then=(("rewind", "-y"), ("rewind", "--to", "start", "-y"), ("rewind", "--undo", "-y")),
+)
+
+FORKING = _TWO_PAGES._replace(name="forking", then=(("fork", "--at", "-1", "--name", "forked"),))
+
 SCENARIOS = {
     scenario.name: scenario
-    for scenario in (CHATTING, SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND, BUILTIN)
+    for scenario in (CHATTING, SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND, BUILTIN, REWINDING, FORKING)
 }
 
 # Their agents count on what they wrote in a turn that was cut off: whoever cuts it off sooner gets another end.

@@ -35,7 +35,7 @@ def play(place: Place, *failpoints: str | None, may_fail: bool = False) -> Trial
         trial.ended.append(ended)
         must_be_civil(ended)
         trial.struck += failpoint is not None and _came_true(place, failpoint, f"passes-{number}")
-        if ended.code in (0, _NOTHING_TO_DO) and not place.has_more_to_say():
+        if ended.code in (0, _NOTHING_TO_DO) and not place.has_more_to_say() and place.has_done_the_rest():
             if place.scenario.publishes:
                 place.outside.must_have_once(place.run_id)
             return trial
@@ -52,6 +52,8 @@ def _next_session(place: Place) -> Callable[[str | None, str], Ended]:
     """A person begins, then says what they have to say, and continues what a death interrupted."""
     if not place.runs():
         return place.begin
+    if place.next_command() is not None:
+        return place.do_more
     return place.say_more if place.has_more_to_say() else place.resume
 
 

@@ -8,14 +8,19 @@ from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 from holdfast.core.decide.tasks import was_interrupted
-from holdfast.core.fold.fold import Fold
+from holdfast.core.end_reason import EndReason
 from holdfast.core.log.chain import has_more_to_come
-from holdfast.core.state import RunState, TaskStage
+from holdfast.core.state import RunState
+from holdfast.core.task_state import TaskStage
+from holdfast.leaf.errors import RunOwned
 from tests.support.crash_suite.program import FAILPOINT, FAILPOINT_FILE
 from tests.support.crash_suite.remote_services import NOBODY, Outside
 from tests.support.crash_suite.scenarios import BEGIN, Scenario
 from tests.support.crash_suite.warm_programs import Born, Ended, Nursery
+from tests.support.logs import fold_of
 from tests.support.repositories import put
+
+_FORKED = "forked"  # the name that scenarios give to a fork
 
 
 class Passed(NamedTuple):
@@ -41,7 +46,7 @@ class Place:
         self.folder = folder
         self.scenario = scenario
         self.name = name
-        self.is_shared = repo is not None
+        self.is_shared = repo is not None or any(command[0] == "fork" for command in scenario.then)
         self.repo = repo or os.path.join(folder, "repo")
         self.home = home or os.path.join(folder, "home")
         self.outside = Outside(folder, self.repo)
@@ -74,7 +79,8 @@ class Place:
 
     def beginning(self) -> list[str]:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
-        settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
+        wanted = (*self.scenario.settings, "disk.reserve=0")  # disks are filled to the last page
+        settings = [part for pair in wanted for part in ("--set", pair)]
         phases = [part for name in self.scenario.wanted for part in ("--with", name)]
         how = ("--workflow", self.scenario.workflow, *self._agent(), *settings, *phases)
         return ["run", goal, *how, "--name", self.name, "--quiet"]
@@ -93,11 +99,35 @@ class Place:
     def going_on(self) -> list[str]:
         return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
 
+    # What a person does with a run that is done
+
+    def has_done_the_rest(self) -> bool:
+        """Whether every command was given, and what it left to do is done."""
+        return not self.scenario.then or (self._commands_given() == len(self.scenario.then) and self._is_done())
+
+    def next_command(self) -> tuple[str, ...] | None:
+        given = self._commands_given() if self.scenario.then else 0
+        return self.scenario.then[given] if given < len(self.scenario.then) and self._is_done() else None
+
+    def do_more(self, failpoint: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        what, *how = self.next_command() or ("show",)
+        return self.call(what, self.run_id, *how, failpoint=failpoint, passes=passes, **world)
+
+    def _commands_given(self) -> int:
+        """Those that happened, whoever was killed: a rewind that is in the log, a fork that has its past."""
+        return self._log().count(b'"type":"run.rewound"') + len(self.runs(_FORKED))
+
+    def _is_done(self) -> bool:
+        session = self._state().newest_session()
+        return session is not None and session.ended and session.end_reason == EndReason.ALL_DONE
+
     # A chat
 
     def has_more_to_say(self) -> bool:
-        """Whether the person of a chat has something to say, or something that was said waits for a runner."""
-        return bool(self.scenario.chat) and (self._next_words() is not None or self._has_undelivered())
+        """Whether the person of a chat has something to say, or the chat waits for a runner."""
+        if not self.scenario.chat:
+            return False
+        return self._next_words() is not None or self._has_undelivered() or self._is_cut_off()
 
     def say_more(self, failpoint: str | None = None, passes: str = "passes", **world: str) -> Ended:
         """The next message, whose sender starts a runner; then wait until that has ended.
@@ -106,7 +136,11 @@ class Place:
         """
         words = self._next_words()
         if words is None:
-            return self.resume(failpoint, passes, **world)
+            ended = self.resume(failpoint, passes, **world)
+            if ended.code == RunOwned.exit_code:  # by the runner that a killed sender had started
+                self.call("wait", self.run_id)
+                ended = self.resume(failpoint, passes, **world)
+            return ended
         what, *rest = words
         ended = self.call(what, self.run_id, *rest, failpoint=failpoint, passes=passes, **world)
         self.call("wait", self.run_id)
@@ -130,6 +164,11 @@ class Place:
         accepting = any(task.stage is not TaskStage.WORK for task in state.tasks.values())
         return bool(state.messages) or state.inbox_consumed < len(self._said()) or accepting
 
+    def _is_cut_off(self) -> bool:
+        """Whether the runner died after it had done everything: the next start repairs its log."""
+        session = self._state().newest_session()
+        return session is not None and not session.ended
+
     def _said(self) -> list[tuple[str, ...]]:
         with open(self.of_run("inbox.jsonl"), "rb") as inbox:
             messages = [json.loads(line)["data"] for line in inbox.read().split(b"\n")[:-1] if line]
@@ -137,10 +176,11 @@ class Place:
         return [("accept",) if one["kind"] == "accept" else ("send", one["body"]["text"]) for one in people]
 
     def _state(self) -> RunState:
-        fold = Fold()
-        with open(self.of_run("events.jsonl"), "rb") as log:
-            fold.feed(log.read())
-        return fold.state
+        return fold_of(self._log()).state
+
+    def _log(self) -> bytes:
+        """Without a call of which only a part is there: it did not happen."""
+        return b"".join(line + b"\n" for line in _whole_calls(self.of_run("events.jsonl")))
 
     def answer(self, ended: Ended) -> None:
         """A person says what is to be said to what the run asks now: how often it has asked, its log knows."""
@@ -185,15 +225,16 @@ class Place:
 
     @property
     def run_id(self) -> str:
-        (only,) = self.runs()
+        """The run that it is about: the fork, once there is one."""
+        (only,) = self.runs(_FORKED) or self.runs()
         return only
 
-    def runs(self) -> list[str]:
+    def runs(self, name: str | None = None) -> list[str]:
         """Those that can be resumed: whoever is killed before a run has its plan begins anew."""
         runs = os.path.join(self.home, "runs")
         names = os.listdir(runs) if os.path.isdir(runs) else []
-        ours = [name for name in names if name.startswith(f"{self.name}-")]
-        return [name for name in ours if _is_planned(os.path.join(runs, name, "events.jsonl"))]
+        ours = [each for each in names if each.startswith(f"{name or self.name}-")]
+        return [each for each in ours if _is_planned(os.path.join(runs, each, "events.jsonl"))]
 
     def git(self, *arguments: str) -> str:
         environment = {**os.environ, **NOBODY}
@@ -209,12 +250,18 @@ class Place:
 
 def _is_planned(path: str) -> bool:
     """It has its plan, or a workflow in which one is made; not in a call of which only a part is there."""
-    with suppress(FileNotFoundError), open(path, "rb") as file:
-        lines = file.read().split(b"\n")[:-1]
-        while lines and has_more_to_come(lines[-1]):
-            lines.pop()
+    with suppress(FileNotFoundError):
+        lines = _whole_calls(path)
         return any(b'"type":"plan.created"' in line or b'"type":"workflow.chosen"' in line for line in lines)
     return False
+
+
+def _whole_calls(path: str) -> list[bytes]:
+    with open(path, "rb") as file:
+        lines = file.read().split(b"\n")[:-1]
+    while lines and has_more_to_come(lines[-1]):
+        lines.pop()
+    return lines
 
 
 def make_template(folder: str) -> None:

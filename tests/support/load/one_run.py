@@ -21,6 +21,7 @@ WORDS = "MIND-"  # what people say, and agents know how to answer
 _DONE = (EXIT_OK, NothingToDo.exit_code)
 _PARKED = "(parked)"  # agents of one task that were killed time and again within one session
 _MOST = 400  # sessions
+_SETUP_KILLED = "it was killed by SIGKILL"  # alone, by whoever killed another session of the run and all its processes
 _PATIENCE = 240.0  # seconds for a session that nobody kills, with all the others beside it
 _OF_TASKS = frozenset({"evaluations", "verdicts", "tasks"})
 
@@ -100,7 +101,9 @@ class Life:
     def _must_be_fine(self, ended: Ended) -> None:
         must_be_civil(ended)
         fine = (*_DONE, KILLED, RunOwned.exit_code, *self.place.scenario.ends)
-        assert ended.code in fine or _PARKED in ended.err, f"{self.place.name}: {ended}\n{self}"
+        assert ended.code in fine or any(words in ended.err for words in (_PARKED, _SETUP_KILLED)), (
+            f"{self.place.name}: {ended}\n{self}"
+        )
 
     async def must_have_ended_as(self, undisturbed: Mapping[str, Any]) -> None:
         done = await Done.look(self.place)

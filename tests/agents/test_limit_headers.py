@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agents.builtin.rate_limits import resets_at, to_iso
+from holdfast.agents.limits.headers import resets_at, to_iso
 
 _NOW = 1_800_000_000.0
 
