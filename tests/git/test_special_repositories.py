@@ -416,6 +416,35 @@ async def test_several_tasks_of_a_run_at_once(repo: UserRepository, home: str) -
     assert git(repo.path, "worktree", "list", "--porcelain").count("worktree ") == 2
 
 
+RACING_GIT = """#!/bin/sh
+case "$*" in
+*"worktree add"*)
+    if mkdir MET 2>/dev/null; then
+        while [ "$1" != -b ]; do shift; done
+        "GIT" branch "$2" "$4"
+        echo "fatal: could not create directory of '.git/worktrees/T-1': No such file or directory" >&2
+        exit 128
+    fi ;;
+esac
+exec "GIT" "$@"
+"""
+
+
+async def test_branch_of_an_attempt_that_met_another_git_is_taken(
+    repo: UserRepository, home: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git creates the branch of a new worktree first, and may fail after that while another git creates a worktree."""
+    real, met = shutil.which("git"), os.path.join(folder, "met")
+    assert real is not None
+    put(folder, {"bin/git": RACING_GIT.replace("GIT", real).replace("MET", met)})
+    os.chmod(os.path.join(folder, "bin", "git"), 0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    async with working_on(repo, home) as w:
+        put((await w.open_worktree("T-1")).path, {"a": "a"})
+        assert os.path.isdir(met)
+        assert await w.commit("T-1", "T-1") is not None
+
+
 PROGRAM = """
 import asyncio, sys
 from tests.git.test_special_repositories import live

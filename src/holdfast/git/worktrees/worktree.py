@@ -303,7 +303,11 @@ async def add_worktree(worktree: Worktree, base: str, fill: Callable[[], Awaitab
         await git.execute("worktree", "add", *branch)
     except GitKilled:
         raise
-    except GitFailed:
+    except GitFailed as error:
+        if not exists and f"a branch named '{worktree.branch}' already exists" in error.output:
+            # an attempt created the branch and then met another git that creates a worktree; the next attempt found it
+            await add_worktree(worktree, base, fill)
+            return
         if not await _is_checked_out(worktree):  # else only the user's post-checkout hook failed
             raise
     else:
