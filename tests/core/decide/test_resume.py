@@ -10,6 +10,7 @@ from holdfast.core.decide.resume import (
     ResumeOutcome,
     chosen_tasks,
     decide_resume,
+    given_choice,
     is_finished,
     opening_of,
     parse_choice,
@@ -226,6 +227,21 @@ def test_policy_and_instructions_are_read_once(
 def test_choice_that_is_not_offered_is_refused(policy: str, decision: ResumeDecision) -> None:
     with pytest.raises(BadInput, match=f"--on-issue {policy} is not possible here; use one of re"):
         parse_choice(policy, None, decision)
+
+
+def test_choice_that_was_given_counts_when_the_run_needs_one() -> None:
+    """By the run as it is then: it may have ended since its user looked at it."""
+    for decision in (ISSUES, EARLY):
+        chosen = given_choice(decision, on_issue="restart", instructions=None, default="ask")
+        assert chosen == ResumeChoice(Choice.RESTART)
+    recorded = decision_on(POINT, FAILED, ResumeChosen(choice="restart", tasks=["2"]))
+    assert given_choice(recorded, on_issue=None, instructions=None, default="skip") is None
+    assert given_choice(recorded, on_issue="skip", instructions=None, default=None) == ResumeChoice(Choice.SKIP)
+    goes_on = decision_on(POINT)
+    assert goes_on.case is ResumeCase.AUTO
+    assert given_choice(goes_on, on_issue="restart", instructions=None, default=None) is None
+    assert given_choice(goes_on, on_issue=None, instructions="go", default="retry") == ResumeChoice(None, "go")
+    assert given_choice(ISSUES, on_issue=None, instructions=None, default="ask") is None
 
 
 def test_recorded_choice_is_not_asked_for_again() -> None:

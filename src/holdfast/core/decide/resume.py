@@ -112,6 +112,21 @@ def parse_choice(policy: str | None, instructions: str | None, decision: ResumeD
     raise BadInput(f"--on-issue {policy} is not possible here; use one of {offered}, or your own instructions")
 
 
+def is_choice_due(decision: ResumeDecision, on_issue: str | None) -> bool:
+    """Whether a choice is needed; or one is given, and replaces a recorded one that was not carried out completely."""
+    continues = decision.case in (ResumeCase.COMPLETE, ResumeCase.AUTO, ResumeCase.WAITING)
+    return not continues or (decision.chosen is not None and on_issue is not None)
+
+
+def given_choice(
+    decision: ResumeDecision, *, on_issue: str | None, instructions: str | None, default: str | None
+) -> ResumeChoice | None:
+    """The choice that options make, and settings by `default`; None when a person must be asked, or none is due."""
+    if is_choice_due(decision, on_issue):
+        return parse_choice(on_issue or default, instructions, decision)
+    return ResumeChoice(None, instructions) if instructions is not None else None
+
+
 def decide_resume(
     *,
     finished: bool,

@@ -13,7 +13,8 @@ from holdfast.app.cli.live.run_session import add_options, flags_from_options, r
 from holdfast.app.cli.named_run import print_chosen
 from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import printable, status_text, warn
-from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
+from holdfast.core.decide.analysis import Analysis
+from holdfast.core.decide.resume import ResumeCase, ResumeChoice, ResumeDecision, given_choice, is_choice_due
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import resume_options
 from holdfast.engine.home import Home
@@ -65,7 +66,12 @@ def run(arguments: list[str]) -> int:
         from holdfast.app.cli.live.cluster import submit_and_show
 
         return submit_and_show(home, run_id, options, *runner_options)
-    return run_and_show(home, run_id, lambda _: chosen, flags_from_options(options), options, runner_options)
+
+    def choose(analysis: Analysis) -> ResumeChoice | None:
+        """The run may have ended or died since it was looked at: what was given holds for it as it is now."""
+        return chosen if chosen is not None else _given_choice(home, view, analysis.decision, options)
+
+    return run_and_show(home, run_id, choose, flags_from_options(options), options, runner_options)
 
 
 def _choose_run(home: Home, options: argparse.Namespace) -> str:
@@ -117,12 +123,18 @@ def _choose_how(home: Home, run_id: str, view: RunView, options: argparse.Namesp
     decision = view.analysis.decision
     if view.status == RunStatus.RUNNING or decision.case is ResumeCase.COMPLETE:
         return None
-    if decision.case in (ResumeCase.AUTO, ResumeCase.WAITING) and (decision.chosen is None or options.on_issue is None):
-        return ResumeChoice(None, options.instructions) if options.instructions is not None else None
-    default = on_issue_setting(home, view.state) if options.instructions is None else None
-    chosen = parse_choice(options.on_issue or default, options.instructions, decision)
+    chosen = _given_choice(home, view, decision, options)
+    if not is_choice_due(decision, options.on_issue):
+        return chosen
     if chosen is not None:
         print_choice_warning(decision, chosen)
     elif is_terminal() and not options.json:
         chosen = ask_choice(view)
     return chosen
+
+
+def _given_choice(
+    home: Home, view: RunView, decision: ResumeDecision, options: argparse.Namespace
+) -> ResumeChoice | None:
+    default = on_issue_setting(home, view.state) if options.instructions is None else None
+    return given_choice(decision, on_issue=options.on_issue, instructions=options.instructions, default=default)

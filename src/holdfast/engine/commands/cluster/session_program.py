@@ -14,7 +14,7 @@ from typing import NoReturn
 import msgspec
 
 from holdfast.core.decide.analysis import Analysis
-from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
+from holdfast.core.decide.resume import ResumeChoice, given_choice
 from holdfast.core.end_reason import EndReason
 from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.limits import resumes_at
@@ -70,10 +70,8 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
     words = next((option.partition("=")[2] for option in options if option.startswith("--instructions=")), None)
 
     def choose(analysis: Analysis) -> ResumeChoice | None:
-        decision = analysis.decision
-        if decision.case in (ResumeCase.COMPLETE, ResumeCase.AUTO, ResumeCase.WAITING):
-            return ResumeChoice(None, words) if words is not None else None
-        return parse_choice(on_issue or on_issue_setting(home, view.state), words, decision)
+        default = on_issue_setting(home, view.state)
+        return given_choice(analysis.decision, on_issue=on_issue, instructions=words, default=default)
 
     ended = await run_session(
         home, run_id, choose, handle=handle, options=SessionOptions(lift_limits="--now" in options)
