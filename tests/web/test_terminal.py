@@ -10,6 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
+from holdfast.leaf.process.identity import identify
 from tests.support.cli_stage import HELLO, Stage
 from tests.support.wait import PATIENCE, until
 from tests.web.server import Server
@@ -31,14 +32,6 @@ def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
         data = socket.recv(timeout=PATIENCE)
         if isinstance(data, str) and (message := json.loads(data))["type"] == kind:
             return dict(message)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def in_home(stage: Stage) -> str:
@@ -71,9 +64,10 @@ async def test_shell_outlives_its_clients_and_ends_with_the_server(stage: Stage)
         with server.live(path=f"/terminal/{run}?cols=50&rows=20") as socket:
             kept = said(socket, "xend-of-much")
             assert len(kept) <= 64 * 1024
-        assert is_alive(pid)
+        shell = identify(pid)
+        assert shell is not None
         server.kill()
-    await until(lambda: not is_alive(pid))
+    await until(lambda: not shell.is_alive())  # dead, also where it is left to us as a zombie
 
 
 def test_end_of_the_shell_is_told_and_the_next_one_is_new(stage: Stage) -> None:
