@@ -50,16 +50,21 @@ async def locate(repository: Repository, folder: str, session: ForeignSession) -
     """Find the work of a session. Writes only objects."""
     findings: list[str] = []
     head, head_name = await repository.resolve_base(folder)
-    checkout = await _checkout(repository, session, findings) if session.takes_uncommitted else None
+    checkout = await _checkout(repository, session, findings)
     if session.follows_checkout and checkout is not None:
         if session.branch is not None and checkout.branch != session.branch:
             findings.append(f"it worked on {session.branch}; the checkout is on {checkout.branch or 'no branch'} now")
         return Source(checkout.head, checkout.head, checkout.branch or head_name, checkout, findings)
+    if session.only_on_its_branch and checkout is not None and checkout.branch != session.branch:
+        checkout = None
     tip = await _tip(repository, session)
     if tip is None:
+        start = (checkout.branch if checkout is not None else None) or head_name
         if session.branch is not None:
-            findings.append(f"the repository has no branch {session.branch}: the run starts from {head_name}")
-        return Source(head, head, head_name, None, findings)
+            findings.append(f"the repository has no branch {session.branch}: the run starts from {start}")
+        if checkout is None:
+            return Source(head, head, head_name, None, findings)
+        return Source(checkout.head, await fork_point(repository, checkout.head, head), start, checkout, findings)
     if checkout is not None and checkout.head != tip:
         findings.append(f"{session.cwd} is not on {session.branch}: its uncommitted files are not taken along")
         checkout = None
@@ -134,7 +139,7 @@ async def _task_commit(
 ) -> tuple[str, str] | None:
     """Return where the task's branch starts, and its newest commit; None when it has no work of its own."""
     if work.branch is not None:
-        return await _own_branch(repository, run_id, source, work)
+        return await _own_branch(repository, run_id, session, source, work)
     below = source.tip
     if work.subject is not None:
         below = await below_attempts(repository, source.tip, source.base, work.subject)
@@ -148,14 +153,16 @@ async def _task_commit(
     return below, await commit_uncommitted(repository, title, tree, below)
 
 
-async def _own_branch(repository: Repository, run_id: str, source: Source, work: TaskWork) -> tuple[str, str] | None:
+async def _own_branch(
+    repository: Repository, run_id: str, session: ForeignSession, source: Source, work: TaskWork
+) -> tuple[str, str] | None:
     assert work.branch is not None, "it was asked for"
     tip = await find_branch(repository, work.branch)
     if tip is None:
         source.findings.append(f"the branch {work.branch} of {work.task} is not there; the task starts again")
         return None
     below = await repository.merge_base(tip, source.tip) or source.tip
-    tree = await _worktree_tree(repository, source, work.branch) or await repository.tree_of(tip)
+    tree = await _worktree_tree(repository, session, source, work.branch) or await repository.tree_of(tip)
     if tree == await repository.tree_of(below):
         return None
     if work.is_failed:
@@ -165,11 +172,12 @@ async def _own_branch(repository: Repository, run_id: str, source: Source, work:
     return below, await commit_uncommitted(repository, f"Work in progress on {work.task}", tree, tip)
 
 
-async def _worktree_tree(repository: Repository, source: Source, branch: str) -> str | None:
+async def _worktree_tree(repository: Repository, session: ForeignSession, source: Source, branch: str) -> str | None:
     """Return the files of the worktree that has the branch checked out, if they differ from it."""
     for fact in await repository.checkouts_of(branch):
         try:
-            found = await read_checkout(repository, fact.path) if os.path.isdir(fact.path) else None
+            is_there = os.path.isdir(fact.path)
+            found = await read_checkout(repository, fact.path, session.keep_out) if is_there else None
         except BadInput as error:
             source.findings.append(str(error))
             continue

@@ -5,7 +5,7 @@ Forks and rewinds are branches of the tree; the path to the newest message is th
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.core.decide.attribution import WORKER
 from holdfast.core.work.foreign_tools import Tool
@@ -34,49 +34,83 @@ def is_session(path: str) -> bool:
     return any("sessionId" in line and "type" in line for line in lines) and not any("sid" in line for line in lines)
 
 
+class _Place(NamedTuple):
+    """Where a line is, and what it follows. `message` is the model's answer that an assistant's line is a part of."""
+
+    parent: str
+    position: int
+    message: str = ""
+
+
 class _Tree:
     """The messages of a file by their ids, as the bytes where they start: the texts are not kept."""
 
     def __init__(self, path: str) -> None:
         self.lines = JsonLines(path)
-        self.parents: dict[str, tuple[str, int]] = {}
+        self.places: dict[str, _Place] = {}
+        self.order: list[str] = []  # what was said, in the order of the file; without subagents
+        self.results: dict[str, list[str]] = {}  # lines with results of tools, by the line that they follow
         self.newest: str | None = None
+        self.is_calling = False  # the newest line announces a tool call
         self.meta: dict[str, Any] = {}
         self.usage: dict[str, tuple[int, int]] = {}
-        self.goal: str | None = None
+        self.gaps = 0
         for position, item in self.lines:
             self._add(position, item)
 
     def _add(self, position: int, item: dict[str, Any]) -> None:
-        name = item.get("uuid")
+        name, kind = item.get("uuid"), item.get("type")
         if not isinstance(name, str):
             return
-        parent = item.get("parentUuid") or item.get("logicalParentUuid")
-        self.parents[name] = (parent if isinstance(parent, str) else "", position)
-        if item.get("isSidechain") is True or item.get("type") not in _SPOKEN:
+        parent = text_or_none(item.get("parentUuid") or item.get("logicalParentUuid")) or ""
+        message = table(item.get("message"))
+        answer = text_of(message.get("id")) if kind == "assistant" else ""
+        self.places[name] = _Place(parent, position, answer)
+        if item.get("isSidechain") is True or kind not in _SPOKEN:
             return
         self.newest = name
+        self.order.append(name)
+        self.is_calling = kind == "assistant" and message.get("stop_reason") == "tool_use"
         for key in ("cwd", "gitBranch", "sessionId", "version"):
             if isinstance(item.get(key), str):
                 self.meta[key] = item[key]
-        message = table(item.get("message"))
-        if self.goal is None and item.get("type") == "user" and not item.get("isMeta"):
-            self.goal = next((text for text in _texts(message.get("content")) if is_spoken(text)), None)
+        if any(table(block).get("type") == "tool_result" for block in rows(message.get("content"))):
+            self.results.setdefault(parent, []).append(name)
         usage = table(message.get("usage"))
         if usage:
-            key = text_of(message.get("id")) or name
-            self.usage[key] = (number(usage.get("input_tokens")), number(usage.get("output_tokens")))
+            self.usage[answer or name] = (number(usage.get("input_tokens")), number(usage.get("output_tokens")))
 
     def positions(self) -> set[int]:
         """Where the messages of the path to the newest one start."""
-        found: set[int] = set()
+        path = self._path()
+        on_path = set(path)
+        for name in self.order:  # calls at once: each has a line of its own, and the results follow their calls
+            place = self.places[name]
+            above = self.places.get(place.parent)
+            if place.parent in on_path and above is not None and place.message and place.message == above.message:
+                on_path.add(name)
+        for name in [name for name in on_path if self.places[name].message]:
+            on_path.update(self.results.get(name, ()))
+        return {self.places[name].position for name in on_path}
+
+    def _path(self) -> list[str]:
+        """From the newest message to the first one. A damaged line is no end: the message before it follows."""
+        path: list[str] = []
+        seen: set[str] = set()
+        before = len(self.order)
         name = self.newest
-        while name and name in self.parents:
-            name, position = self.parents[name]
-            if position in found:
-                break
-            found.add(position)
-        return found
+        while name and name not in seen:
+            seen.add(name)
+            path.append(name)
+            parent = self.places[name].parent
+            if parent and parent not in self.places:
+                self.gaps += 1
+                position = self.places[name].position
+                while before and self.places[self.order[before - 1]].position >= position:
+                    before -= 1
+                parent = self.order[before - 1] if before else ""
+            name = parent
+        return path
 
 
 def is_spoken(text: str) -> bool:
@@ -92,16 +126,21 @@ def _texts(content: Any) -> list[str]:
 def read(path: str) -> ForeignSession:
     tree = _Tree(path)
     on_path = tree.positions()
+    finding = tree.lines.finding()
+    if tree.gaps and not tree.lines.skipped:
+        finding = f"{os.path.basename(path)}: {tree.gaps} messages that others follow are missing"
     session_id = text_of(tree.meta.get("sessionId")) or os.path.splitext(os.path.basename(path))[0]
-    del tree.parents  # not needed any more: the positions are enough
+    tree.places.clear()  # not needed any more: the positions are enough
+    tree.order.clear()
+    tree.results.clear()
     cwd = text_or_none(tree.meta.get("cwd"))
     facts = ConversationFacts(
         tool=Tool.CLAUDE_CODE,
         path=path,
         session_id=session_id,
-        goal=tree.goal,
         native_agent=NATIVE_AGENT,
-        finding=tree.lines.finding(),
+        finding=finding,
+        interrupted=True if tree.is_calling else None,
     )
     session = conversation_session(facts, lambda: _history(path, on_path))
     session.version = text_or_none(tree.meta.get("version"))

@@ -40,7 +40,6 @@ class _Overview:
     def __init__(self, path: str) -> None:
         self.meta: dict[str, Any] = {}
         self.cwd: str | None = None
-        self.goal: str | None = None
         self.usage: dict[str, Any] = {}
         self.turn_open: bool | None = None  # None when the log has no turns
         self.lines = JsonLines(path)
@@ -56,8 +55,6 @@ class _Overview:
                 self.cwd = text_or_none(payload.get("cwd")) or self.cwd
             case "event_msg":
                 self._add_event(text_of(payload.get("type")), payload)
-            case "response_item" if self.goal is None and payload.get("role") == "user":
-                self.goal = next((text for text in _texts(payload) if is_spoken(text)), None)
 
     def _add_event(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "task_started":
@@ -87,7 +84,6 @@ def read(path: str) -> ForeignSession:
         tool=Tool.CODEX,
         path=path,
         session_id=session_id,
-        goal=overview.goal,
         native_agent=NATIVE_AGENT,
         finding=overview.lines.finding(),
         interrupted=overview.turn_open,

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.errors import BadInput
+from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.files.yaml import read_yaml
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024  # of a document that is read as a whole
@@ -94,6 +95,18 @@ def read_text(path: str) -> str | None:
             return file.read(MAX_FILE_BYTES).decode(errors="replace")
     except OSError:
         return None
+
+
+def read_yaml_table(path: str, findings: list[str]) -> dict[str, Any]:
+    """Return the mapping of a YAML file; empty when it is missing or damaged, which is added to the findings."""
+    text = read_text(path)
+    if text is None:
+        return {}
+    try:
+        return table(read_yaml(text, path).value)
+    except HoldfastError as error:
+        findings.append(f"{os.path.basename(path)} cannot be read: {error}")
+        return {}
 
 
 def text_of(value: Any) -> str:

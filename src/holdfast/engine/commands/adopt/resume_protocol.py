@@ -84,10 +84,14 @@ def read(path: str) -> ForeignSession:
         repo=project,
         branch=(session.branch if session is not None else None) or f"feature/{feature}",
         work=open_work,
-        takes_uncommitted=False,  # the checkout is the user's; unfinished work is on its own branches
+        only_on_its_branch=True,  # unfinished work is on its own branches
         keep_out=(".claude",),
         has_checkpoint=False,  # the log's own checkpoints count
-        liveness=Liveness(files=(os.path.abspath(path),)),
+        liveness=Liveness(
+            files=(os.path.abspath(path),),
+            folders=(project,) if project is not None and not ended else (),
+            program="claude",
+        ),
         next_step="continue as the log says: by itself, or after a decision",
         findings=findings,
     )

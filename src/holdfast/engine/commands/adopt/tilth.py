@@ -62,7 +62,7 @@ class _Overview:
     def __init__(self, path: str) -> None:
         self.start: dict[str, Any] = {}  # what the session was started with
         self.stop: str | None = None
-        self.current: str | None = None  # the task at work when the log ends
+        self.current: str | None = None  # the newest task
         self.tasks: list[str] = []
         self.evaluated: set[str] = set()
         self.attempts: dict[str, int] = {}
@@ -80,18 +80,18 @@ class _Overview:
             self.start = self.start or payload
             self.stop = None
         elif kind == "stop":
-            self.stop, self.current = text_of(payload.get("reason")), None
+            self.stop = text_of(payload.get("reason"))
         if task is None:
             return
         if task not in self.tasks:
             self.tasks.append(task)
+        self.current = task
         if kind == "context_reset":
-            self.current = task
+            self.ends.pop(task, None)
             self.attempts[task] = self.attempts.get(task, 0) + 1
         elif kind == "evaluator_verdict" or payload.get("role") == EVALUATOR:
             self.evaluated.add(task)
         elif kind in ("task_done", "task_failed"):
-            self.current = None
             self.ends[task] = DONE if kind == "task_done" else FAILED
             self.reasons[task] = text_of(payload.get("reason"))
 
@@ -101,6 +101,8 @@ def read(folder: str) -> ForeignSession:
     overview = _Overview(_events_file(folder))
     statuses = _statuses(folder)
     statuses = overview.ends if statuses is None else statuses
+    if overview.current in statuses:
+        overview.current = None  # it ended: a status is written after its event
     feature_dir = text_of(checkpoint.get("feature_dir") or overview.start.get("feature_dir"))
     source = text_of(checkpoint.get("source") or overview.start.get("source")) or None
     tasks = _tasks(folder, feature_dir)
