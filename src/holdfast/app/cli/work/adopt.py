@@ -12,7 +12,7 @@ from holdfast.app.text.screen import pluralize, printable
 from holdfast.core.conversation.permission import Policy
 from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.engine.commands.adopt.adopt import Adoption, AdoptRequest, adopt
-from holdfast.engine.commands.adopt.find import sessions_of
+from holdfast.engine.commands.adopt.find import folders_of_repository, sessions_of
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput, NothingToDo
 
@@ -62,7 +62,8 @@ def run(arguments: list[str]) -> int:
 
 def _list_sessions(options: argparse.Namespace) -> int:
     count = 0
-    for found, session in sessions_of(options.repo or "."):
+    tops = asyncio.run(folders_of_repository(options.repo or "."))
+    for found, session in sessions_of(tops):
         count += 1
         if isinstance(session, str):
             row: dict[str, Any] = {"tool": found.tool, "path": found.path, "problem": session}

@@ -26,7 +26,7 @@ from holdfast.engine.commands.adopt.abandoned import StageNote, delete_abandoned
 from holdfast.engine.commands.adopt.adopted import refuse_second_adoption
 from holdfast.engine.commands.adopt.base import ForeignConversation, ForeignSession
 from holdfast.engine.commands.adopt.branches import Branches, Source, locate, make_branches, read_plan
-from holdfast.engine.commands.adopt.find import find_session, read_session
+from holdfast.engine.commands.adopt.find import find_session, folders_of_repository, read_session
 from holdfast.engine.commands.adopt.importing import HistoryImporter, in_batches
 from holdfast.engine.commands.adopt.liveness import refuse_live_session
 from holdfast.engine.config.agents import agents_from_settings
@@ -72,7 +72,8 @@ class Adoption(NamedTuple):
 
 async def adopt(home: Home, request: AdoptRequest, *, dry_run: bool = False) -> Adoption:
     """Make a run of the session. With `dry_run`, only say what would be done."""
-    session = read_session(find_session(request.target, request.repo or os.getcwd()))
+    tops = await folders_of_repository(request.repo or os.getcwd())
+    session = read_session(find_session(request.target, tops))
     refuse_live_session(session)
     if not request.again:
         await refuse_second_adoption(home, session)

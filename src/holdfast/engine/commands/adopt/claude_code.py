@@ -29,9 +29,16 @@ def projects_folder() -> str:
     return os.path.join(home, "projects")
 
 
+def folder_of(cwd: str) -> str:
+    """The name of the folder with the sessions of a working directory."""
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in cwd)
+
+
 def is_session(path: str) -> bool:
-    lines = head_of(path)
-    return any("sessionId" in line and "type" in line for line in lines) and not any("sid" in line for line in lines)
+    """A session of its own; not one of a subagent, which only has side chains."""
+    lines = [line for line in head_of(path) if "sessionId" in line and "type" in line and "sid" not in line]
+    spoken = [line for line in lines if line["type"] in _SPOKEN]
+    return bool(lines) and not (spoken and all(line.get("isSidechain") is True for line in spoken))
 
 
 class _Place(NamedTuple):

@@ -1,7 +1,7 @@
 """Codex: `sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl`, the items of one conversation in their order."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,14 @@ def sessions_folder() -> str:
 
 def is_session(path: str) -> bool:
     return any(line.get("type") == "session_meta" and "payload" in line for line in head_of(path, 3))
+
+
+def works_in(path: str, tops: Sequence[str]) -> bool:
+    """Whether a session names one of these folders as its own at its start; or none at all."""
+    metas = [table(line.get("payload")) for line in head_of(path, 3) if line.get("type") == "session_meta"]
+    folders = [os.path.realpath(cwd) for meta in metas if (cwd := text_or_none(meta.get("cwd"))) is not None]
+    is_here = any(folder == top or folder.startswith(f"{top}/") for folder in folders for top in tops)
+    return bool(metas) and (is_here or not folders)
 
 
 class _Overview:

@@ -46,6 +46,7 @@ class JsonLines:
 
     def _raw_lines(self) -> Iterator[tuple[int, bytes | None]]:
         try:
+            must_be_file(self.path)
             with open(self.path, "rb") as file:
                 position = 0
                 while raw := file.readline(MAX_LINE_BYTES):
@@ -58,6 +59,12 @@ class JsonLines:
                     yield start, raw if is_whole or is_last else None
         except OSError as error:
             raise BadInput(f"{self.path}: {error.strerror}; adopt needs to read it") from None
+
+
+def must_be_file(path: str) -> None:
+    """Raise `BadInput` for a pipe, a socket or a device: a read of one may never end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise BadInput(f"{path} is not a file; adopt reads only files")
 
 
 def _object(raw: bytes) -> dict[str, Any] | None:

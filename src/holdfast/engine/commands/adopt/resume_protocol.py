@@ -20,7 +20,15 @@ from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.engine.commands.adopt.base import ForeignSession, Liveness, TaskWork
-from holdfast.engine.commands.adopt.lines import MAX_LINE_BYTES, head_of, read_object, rows, table, text_of
+from holdfast.engine.commands.adopt.lines import (
+    MAX_LINE_BYTES,
+    head_of,
+    must_be_file,
+    read_object,
+    rows,
+    table,
+    text_of,
+)
 from holdfast.leaf.errors import BadInput
 
 LOG = "events.jsonl"
@@ -102,6 +110,7 @@ def read(path: str) -> ForeignSession:
 
 def _lines(path: str) -> Iterator[bytes]:
     try:
+        must_be_file(path)
         with open(path, "rb") as file:
             while raw := file.readline(MAX_LINE_BYTES):
                 yield raw
