@@ -103,9 +103,8 @@ async def read_plan(repository: Repository, session: ForeignSession, source: Sou
         try:
             return read_tasks(folder)
         except HoldfastError as error:
-            source.findings.append(
-                f"its task list {session.plan_folder} cannot be read ({error}); only titles are known"
-            )
+            reason = str(error).replace(folder, session.plan_folder)
+            source.findings.append(f"its task list cannot be read ({reason}); only titles are known")
             return fallback_tasks(session)
 
 

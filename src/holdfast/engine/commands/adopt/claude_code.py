@@ -15,6 +15,7 @@ from holdfast.engine.commands.adopt.lines import JsonLines, head_of, number, row
 
 NATIVE_AGENT = "claude"
 _SPOKEN = ("user", "assistant")
+_OPEN = {"tool_use": True, "end_turn": False, "stop_sequence": False}  # by the reason why an answer ended
 _WRAPPERS = (
     "<command-name>",
     "<command-message>",
@@ -58,7 +59,7 @@ class _Tree:
         self.order: list[str] = []  # what was said, in the order of the file; without subagents
         self.results: dict[str, list[str]] = {}  # lines with results of tools, by the line that they follow
         self.newest: str | None = None
-        self.is_calling = False  # the newest line announces a tool call
+        self.is_open: bool | None = None  # whether the newest line says that the turn continues, if it says so
         self.meta: dict[str, Any] = {}
         self.usage: dict[str, tuple[int, int]] = {}
         self.gaps = 0
@@ -77,7 +78,7 @@ class _Tree:
             return
         self.newest = name
         self.order.append(name)
-        self.is_calling = kind == "assistant" and message.get("stop_reason") == "tool_use"
+        self.is_open = _OPEN.get(text_of(message.get("stop_reason"))) if kind == "assistant" else None
         for key in ("cwd", "gitBranch", "sessionId", "version"):
             if isinstance(item.get(key), str):
                 self.meta[key] = item[key]
@@ -147,7 +148,7 @@ def read(path: str) -> ForeignSession:
         session_id=session_id,
         native_agent=NATIVE_AGENT,
         finding=finding,
-        interrupted=True if tree.is_calling else None,
+        interrupted=tree.is_open,
     )
     session = conversation_session(facts, lambda: _history(path, on_path))
     session.version = text_or_none(tree.meta.get("version"))

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR
 from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.engine.commands.adopt import agentmux, claude_code, codex, kandev, resume_protocol, tilth
@@ -60,7 +61,9 @@ def _folder_session(path: str) -> FoundSession | None:
 
 def read_session(found: FoundSession) -> ForeignSession:
     kind = next(kind for kind in (*_FOLDER_KINDS, *_FILE_KINDS) if kind.tool is found.tool)
-    return kind.read(found.path)
+    session = kind.read(found.path)
+    session.goal = SHAPES_ONLY_REDACTOR.redact_text(session.goal)  # it is shown, and names the run
+    return session
 
 
 def find_session(target: str, tops: Sequence[str]) -> FoundSession:

@@ -119,7 +119,7 @@ def read(folder: str) -> ForeignSession:
         id=session_id,
         goal=f"Tilth {os.path.basename(feature_dir)}" if feature_dir else f"Tilth session {session_id}",
         workflow="loop",
-        state=overview.stop or ("all_done" if is_done else "interrupted"),
+        state=overview.stop or _state_without_stop(checkpoint.get("status")),
         end_reason=EndReason.ALL_DONE if is_done else _REASONS.get(overview.stop or "", EndReason.INTERRUPTED),
         tasks=tasks,
         plan_folder=_inside(feature_dir, source),
@@ -148,6 +148,10 @@ def read(folder: str) -> ForeignSession:
         session.tasks = _bare_tasks(folder, overview.tasks, statuses)
         session.findings.append("its task list is not there any more; the tasks have only their titles")
     return session
+
+
+def _state_without_stop(status: Any) -> str:
+    return status if status in (EndReason.ALL_DONE, "prepared") else "interrupted"
 
 
 def _named_id(folder: str, overview: _Overview) -> str:
