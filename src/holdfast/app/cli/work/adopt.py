@@ -67,11 +67,11 @@ def _list_sessions(options: argparse.Namespace) -> int:
         count += 1
         if isinstance(session, str):
             row: dict[str, Any] = {"tool": found.tool, "path": found.path, "problem": session}
-            text = f"{TOOL_NAMES[found.tool]:<20} {'unreadable':<12} {found.path}: {session}"
+            text = f"{TOOL_NAMES[found.tool]:<20} {'unreadable':<20} {found.path}: {session}"
         else:
             row = {"tool": found.tool, "path": found.path, "id": session.id, "state": session.state}
             row |= {"goal": session.goal, "next": session.next_step}
-            text = f"{TOOL_NAMES[found.tool]:<20} {session.state:<12} {session.id}  {session.goal}"
+            text = f"{TOOL_NAMES[found.tool]:<20} {session.state:<20} {session.id}  {session.goal}"
         print(json.dumps(row, ensure_ascii=False) if options.json else printable(text))
     if not count:
         raise NothingToDo("no session of another tool was found for this repository")
