@@ -139,3 +139,31 @@ def test_agentmux_session_in_an_active_tmux_session_is_refused(adopter: Adopter,
         command = ["tmux", "kill-session", "-t", "=agentmux-happy"]
         subprocess.run(command, env={**os.environ, "TMUX_TMPDIR": str(tmp_path)}, check=True)
     adopter.adopt(session, "--dry-run", "--agent", adopter.stage.book())
+
+
+@pytest.mark.parametrize("ending", ["killed", "interrupted", "done but for its status"])
+def test_uncommitted_work_of_an_interrupted_tilth_task_is_its_own(
+    adopter: Adopter, tmp_path: Path, ending: str
+) -> None:
+    """Ctrl-C writes a stop without an end of the task; a status is written after the event that the task is done."""
+    session, repo = foreign.tilth(tmp_path, "e1")
+    checkpoint = json.loads((session / "checkpoint.json").read_text())
+    foreign.git(repo, "update-ref", f"refs/heads/{checkpoint['branch']}", "main")
+    workspace = session / "workspace"
+    foreign.git(repo, "worktree", "add", "-q", str(workspace), checkpoint["branch"])
+    (workspace / "T-001.txt").write_text("half\n")
+    lines: list[object] = list((session / "events.jsonl").read_text().splitlines()[:10])
+    if ending == "interrupted":
+        lines.append({"ts": "2026-11-15T18:26:09Z", "type": "stop", "payload": {"reason": "interrupted"}})
+    elif ending != "killed":
+        lines.append({"ts": "2026-11-15T18:26:09Z", "type": "task_done", "payload": {"task_id": "T-001"}})
+    foreign.write_lines(session / "events.jsonl", *lines)
+    (session / "task-status.json").write_text("{}")
+    (session / "checkpoint.json").write_text(
+        json.dumps({**checkpoint, "status": "running", "source": str(repo), "workspace": str(workspace)})
+    )
+    found = adopter.adopt(session, "--agent", adopter.stage.book())
+    assert found["next"].startswith("continue T-001 on its work so far")
+    branch = f"holdfast/{found['run']}"
+    assert "T-001.txt" not in foreign.git(repo, "ls-tree", "--name-only", f"{branch}/main")
+    assert "T-001.txt" in foreign.git(repo, "ls-tree", "--name-only", f"{branch}/T-001")

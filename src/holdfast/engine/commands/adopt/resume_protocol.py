@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.decide.analysis import interrupted_sessions, session_lineage, session_to_resume
+from holdfast.core.decide.analysis import (
+    interrupted_sessions,
+    sequence_gaps,
+    session_lineage,
+    session_to_resume,
+)
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
@@ -15,7 +20,7 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered, Warnin
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from holdfast.core.fold.fold import Fold, SupersededLines
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
-from holdfast.core.state import RunState
+from holdfast.core.state import RunState, Session
 from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
@@ -32,6 +37,8 @@ from holdfast.engine.commands.adopt.lines import (
 from holdfast.leaf.errors import BadInput
 
 LOG = "events.jsonl"
+_VERSION = 1
+_MAX_PROBLEMS = 20
 _BATCH_BYTES = 1024 * 1024
 _CARRIED: tuple[type[Event], ...] = (
     TaskStarted,
@@ -75,7 +82,7 @@ def read(path: str) -> ForeignSession:
     ended = session is not None and session.ended
     project = _project(path)
     open_work = _open_work(state, feature)
-    findings = [*log.problems, *_team_findings(feature)]
+    findings = [*_version_findings(path), *log.problems, *_gap_findings(session), *_team_findings(feature)]
     if len(interrupted_sessions(state)) > 1:
         findings.append(f"several of its sessions were interrupted; the newest, {sid}, is continued")
     adopted = ForeignSession(
@@ -152,7 +159,10 @@ def _read_log(path: str) -> _Log:
     target = session_to_resume(fold.state)
     if target is None:
         raise BadInput(f"{path}: no session is recorded in it, so there is nothing to adopt")
-    problems = [f"line {note.line}: {note.reason}" for note in (*fold.state.malformed, *fold.state.duplicates)][:20]
+    notes = [f"line {note.line}: {note.reason}" for note in (*fold.state.malformed, *fold.state.duplicates)]
+    problems = notes[:_MAX_PROBLEMS]
+    if len(notes) > _MAX_PROBLEMS:
+        problems.append(f"{len(notes) - _MAX_PROBLEMS} more lines of the log are damaged or doubtful")
     superseded = _superseded(path, fold.repeated)
     if superseded:
         fold = _fold(path, skip=superseded)
@@ -225,12 +235,26 @@ def _open_work(state: RunState, feature: str) -> tuple[TaskWork, ...]:
     return tuple(found)
 
 
+def _version_findings(path: str) -> list[str]:
+    unknown = {text_of(line.get("v")) for line in head_of(path) if line.get("v", _VERSION) != _VERSION}
+    if not unknown:
+        return []
+    return [f"lines of the unknown version {', '.join(sorted(unknown))} are left out"]
+
+
+def _gap_findings(session: Session | None) -> list[str]:
+    gaps = sequence_gaps(session) if session is not None else []
+    missing = sum(gap.missing_count for gap in gaps)
+    return [f"{missing} of its events are missing, from seq {gaps[0].expected_seq} on"] if gaps else []
+
+
 def _team_findings(feature: str) -> list[str]:
     path = os.path.join(os.path.expanduser("~"), ".claude", "teams", feature, "config.json")
     team = read_object(path)
     if team is None:
         return [f"there is no team at {path}; the roster is recreated from the log"]
-    members = [text_of(table(member).get("name")) for member in rows(team.get("members"))]
+    names = (text_of(table(member).get("name")) for member in rows(team.get("members")))
+    members = [name for name in names if name]
     return [f"the team {feature} has {', '.join(members) or 'no members'}"]
 
 
