@@ -246,7 +246,8 @@ def _tasks(plan: dict[str, Any]) -> TaskList:
             serial = group.get("mode") == "serial" and place > 0
             needed[name] = (names[place - 1],) if serial else before
         before = tuple(names) or before
-    found = [_task(table(item), needed) for item in rows(plan.get("subplans"))]
+    items = map(table, rows(plan.get("subplans")))
+    found = [_task(item, needed) for item in items if item.get("index") is not None]
     if not found:
         return NO_TASKS
     return TaskList(tasks=tuple(found), overview=text_of(plan.get("plan_overview")))

@@ -10,6 +10,7 @@ from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.core.work.names import worktree_names
 from holdfast.core.work.tasks import TaskList
 from holdfast.engine.commands.adopt.base import ForeignSession, TaskWork
+from holdfast.engine.commands.adopt.plan_repair import repair
 from holdfast.engine.commands.adopt.tilth import fallback_tasks
 from holdfast.git.adoption import (
     Checkout,
@@ -93,6 +94,10 @@ async def _tip(repository: Repository, session: ForeignSession) -> str | None:
 
 async def read_plan(repository: Repository, session: ForeignSession, source: Source) -> TaskList:
     """Return the session's tasks; from its branch when the task list is only there."""
+    return repair(await _read_tasks(repository, session, source), source.findings)
+
+
+async def _read_tasks(repository: Repository, session: ForeignSession, source: Source) -> TaskList:
     if session.tasks.tasks or session.plan_folder is None:
         return session.tasks
     files = await files_of_folder(repository, source.tip, session.plan_folder)

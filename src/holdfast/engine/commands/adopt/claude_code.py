@@ -61,6 +61,7 @@ class _Tree:
         self.newest: str | None = None
         self.is_open: bool | None = None  # whether the newest line says that the turn continues, if it says so
         self.meta: dict[str, Any] = {}
+        self.began_in: str | None = None
         self.usage: dict[str, tuple[int, int]] = {}
         self.gaps = 0
         for position, item in self.lines:
@@ -79,6 +80,7 @@ class _Tree:
         self.newest = name
         self.order.append(name)
         self.is_open = _OPEN.get(text_of(message.get("stop_reason"))) if kind == "assistant" else None
+        self.began_in = self.began_in or text_or_none(item.get("cwd"))
         for key in ("cwd", "gitBranch", "sessionId", "version"):
             if isinstance(item.get(key), str):
                 self.meta[key] = item[key]
@@ -141,7 +143,7 @@ def read(path: str) -> ForeignSession:
     tree.places.clear()  # not needed any more: the positions are enough
     tree.order.clear()
     tree.results.clear()
-    cwd = text_or_none(tree.meta.get("cwd"))
+    cwd = _project(tree)
     facts = ConversationFacts(
         tool=Tool.CLAUDE_CODE,
         path=path,
@@ -163,6 +165,12 @@ def read(path: str) -> ForeignSession:
         files=(os.path.abspath(path),), words=(session_id,), folders=(cwd,) if cwd else (), program=NATIVE_AGENT
     )
     return session
+
+
+def _project(tree: _Tree) -> str | None:
+    """Where the session began: its shell may be elsewhere by now. Where it is now, when that folder is gone."""
+    places = (tree.began_in, text_or_none(tree.meta.get("cwd")))
+    return next((place for place in places if place is not None and os.path.isdir(place)), tree.began_in)
 
 
 def _history(path: str, on_path: set[int]) -> Iterator[Entry]:

@@ -331,10 +331,10 @@ def _verdicts(folder: str, task: str) -> list[Event]:
                 task_id=task,
                 iteration=iteration,
                 accept=verdict.get("verdict") == "accept",
-                category=verdict.get("rejection_category"),
-                concern=verdict.get("concern"),
+                category=text_of(verdict.get("rejection_category")) or None,
+                concern=text_of(verdict.get("concern")) or None,
                 evidence=evidence or None,
-                next_step=verdict.get("next_step"),
+                next_step=text_of(verdict.get("next_step")) or None,
             )
         )
     return events
