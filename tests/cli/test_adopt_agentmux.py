@@ -146,6 +146,19 @@ def test_work_on_a_branch_that_was_never_made_is_taken_from_the_checkout(adopter
     assert foreign.git(repo, "show", f"holdfast/{found['run']}/main:f1.txt") == "from AgentMux"
 
 
+def test_plan_with_a_cycle_and_a_task_twice_is_repaired(adopter: Adopter, tmp_path: Path) -> None:
+    session, _ = foreign.agentmux(tmp_path, "happy")
+    implementing(session)
+    order = [{"index": 1}, {"index": 2}, {"index": 1}]
+    plans = [{"index": 1, "title": "one"}, {"index": 2, "title": "two"}, {"index": 2, "title": "again"}, "no plan"]
+    plan = {"version": 2, "groups": [{"group_id": "g1", "mode": "serial", "plans": order}], "subplans": plans}
+    (session / "04_planning" / "plan.yaml").write_text(json.dumps(plan))
+    found = adopter.adopt(session, "--agent", adopter.stage.book())
+    assert found["tasks"] == {"P1": "pending", "P2": "pending"}
+    assert any("wait for each other" in finding for finding in found["findings"])
+    assert any("P2 twice" in finding for finding in found["findings"])
+
+
 def test_pid_that_another_program_has_by_now_is_no_sign_of_life(adopter: Adopter, tmp_path: Path) -> None:
     session, repo = foreign.agentmux(tmp_path, "happy")
     for folder, code in ((tmp_path, 0), (repo, 5)):

@@ -86,6 +86,18 @@ def test_damaged_line_does_not_cut_off_what_was_said_before_it(adopter: Adopter,
     assert any("1 line is damaged" in finding for finding in found["findings"])
 
 
+def test_repository_is_that_of_the_folder_where_the_session_began(adopter: Adopter, user_home: Path) -> None:
+    """The shell of the session may be elsewhere at its end."""
+    repo = adopter.stage.project.path
+    path = foreign.write_lines(
+        user_home / ".claude" / "projects" / "here" / f"{foreign.CLAUDE_ID}.jsonl",
+        line("u1", None, "user", "go", cwd=repo),
+        line("a1", "u1", "assistant", "gone", cwd="/"),
+    )
+    found = adopter.adopt(path, "--dry-run", "--agent", adopter.stage.book())
+    assert Path(found["repo"]) == Path(repo) / ".git"
+
+
 def test_goal_is_the_first_prompt_of_the_path(adopter: Adopter, user_home: Path) -> None:
     found = adopted(
         adopter,
