@@ -83,7 +83,7 @@ async def adopt(home: Home, request: AdoptRequest, *, dry_run: bool = False) -> 
     source = await locate(repository, folder, session)
     if missing is not None:
         source.findings.append(f"its repository {missing} is not there; {repository.common_dir} was taken instead")
-    tasks = await read_plan(repository, session, source)
+    tasks = await read_plan(repository, folder, session, source)
     flags = {"workflow": session.workflow, **with_absolute_paths(request.flags)}
     _choose_native_agent(session, flags)
     config = _run_config(home, folder, flags)

@@ -128,6 +128,7 @@ class ForeignSession(msgspec.Struct, kw_only=True):
     follows_checkout: bool = False  # it has no branch of its own: it works on what is checked out
     work: tuple[TaskWork, ...] = ()
     only_on_its_branch: bool = False  # the checkout is the user's: its files count only while it is on `branch`
+    task_branches: tuple[str, frozenset[str]] | None = None  # how they begin, and those that it knows
     keep_out: tuple[str, ...] = ()  # paths of the checkout that are the other tool's own
     has_checkpoint: bool = True  # a resume needs no decision where to start
     liveness: Liveness = Liveness()

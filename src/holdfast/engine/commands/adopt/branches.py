@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.events import Event
@@ -23,7 +24,7 @@ from holdfast.git.adoption import (
     fork_point,
     read_checkout,
 )
-from holdfast.git.repository import Repository
+from holdfast.git.repository import Repository, worktree_top
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.workflows.tasklists import read_tasks
 
@@ -49,7 +50,7 @@ class Branches(NamedTuple):
 
 async def locate(repository: Repository, folder: str, session: ForeignSession) -> Source:
     """Find the work of a session. Writes only objects."""
-    findings: list[str] = []
+    findings = [f"{name} is in no event of its log; it is left alone" for name in await _unknown(repository, session)]
     head, head_name = await repository.resolve_base(folder)
     checkout = await _checkout(repository, session, findings)
     if session.follows_checkout and checkout is not None:
@@ -73,6 +74,15 @@ async def locate(repository: Repository, folder: str, session: ForeignSession) -
     return Source(tip, base, head_name if base != tip else session.branch or head_name, checkout, findings)
 
 
+async def _unknown(repository: Repository, session: ForeignSession) -> list[str]:
+    """The branches that have names as those of the session's tasks, but belong to none of them."""
+    if session.task_branches is None:
+        return []
+    prefix, known = session.task_branches
+    names = [ref.removeprefix("refs/heads/") for ref in await repository.refs(f"refs/heads/{prefix}")]
+    return [name for name in names if name not in known]
+
+
 async def _checkout(repository: Repository, session: ForeignSession, findings: list[str]) -> Checkout | None:
     if session.cwd is None or not os.path.isdir(session.cwd):
         return None
@@ -92,23 +102,26 @@ async def _tip(repository: Repository, session: ForeignSession) -> str | None:
     return found
 
 
-async def read_plan(repository: Repository, session: ForeignSession, source: Source) -> TaskList:
-    """Return the session's tasks; from its branch when the task list is only there."""
-    return repair(await _read_tasks(repository, session, source), source.findings)
+async def read_plan(repository: Repository, folder: str, session: ForeignSession, source: Source) -> TaskList:
+    """Return the session's tasks; from its branch, or from a checkout, when the task list is only there."""
+    return repair(await _read_tasks(repository, folder, session, source), source.findings)
 
 
-async def _read_tasks(repository: Repository, session: ForeignSession, source: Source) -> TaskList:
+async def _read_tasks(repository: Repository, folder: str, session: ForeignSession, source: Source) -> TaskList:
     if session.tasks.tasks or session.plan_folder is None:
         return session.tasks
     files = await files_of_folder(repository, source.tip, session.plan_folder)
-    with tempfile.TemporaryDirectory(prefix="holdfast-adopt-") as folder:
+    if not files:
+        with suppress(HoldfastError):
+            return read_tasks(os.path.join(await worktree_top(folder), session.plan_folder))
+    with tempfile.TemporaryDirectory(prefix="holdfast-adopt-") as scratch:
         for name, content in files.items():
-            with open(os.path.join(folder, name), "wb") as file:
+            with open(os.path.join(scratch, name), "wb") as file:
                 file.write(content)
         try:
-            return read_tasks(folder)
+            return read_tasks(scratch)
         except HoldfastError as error:
-            reason = str(error).replace(folder, session.plan_folder)
+            reason = str(error).replace(scratch, session.plan_folder)
             source.findings.append(f"its task list cannot be read ({reason}); only titles are known")
             return fallback_tasks(session)
 

@@ -16,6 +16,7 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024  # of a document that is read as a whole
 MAX_AMOUNT = 2**53
 
+_NUL = rb"\u0000"
 _decode = msgspec.json.Decoder().decode
 _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -70,9 +71,23 @@ def must_be_file(path: str) -> None:
 def _object(raw: bytes) -> dict[str, Any] | None:
     try:
         found = _decode(raw)
+        if not isinstance(found, dict):
+            return None
+        return _without_nul(found) if _NUL in raw else found  # no path, branch or argument can have one
     except _ERRORS:
         return None
-    return found if isinstance(found, dict) else None
+
+
+def _without_nul(value: Any) -> Any:
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case dict():
+            return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+        case list():
+            return [_without_nul(item) for item in value]
+        case _:
+            return value
 
 
 def head_of(path: str, most: int = 20) -> list[dict[str, Any]]:

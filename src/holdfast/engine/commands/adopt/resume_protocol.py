@@ -74,7 +74,7 @@ class _Log(NamedTuple):
 def read(path: str) -> ForeignSession:
     log = _read_log(path)
     state = log.state
-    feature = state.feature or os.path.basename(os.path.dirname(os.path.abspath(path)))
+    feature = _plain(state.feature) or os.path.basename(os.path.dirname(os.path.abspath(path)))
     sid = session_to_resume(state)
     session = state.sessions[sid] if sid is not None else None
     tasks = _tasks(state, feature)
@@ -97,9 +97,10 @@ def read(path: str) -> ForeignSession:
         task_states={name: task.status.lower() for name, task in state.tasks.items()},
         cwd=project,
         repo=project,
-        branch=(session.branch if session is not None else None) or f"feature/{feature}",
+        branch=_plain(session.branch if session is not None else None) or f"feature/{feature}",
         work=open_work,
         only_on_its_branch=True,  # unfinished work is on its own branches
+        task_branches=(f"work/{feature}/", _known_branches(state)),
         keep_out=(".claude",),
         has_checkpoint=False,  # the log's own checkpoints count
         liveness=Liveness(
@@ -113,6 +114,10 @@ def read(path: str) -> ForeignSession:
     adopted.before = lambda _: []
     adopted.after = lambda _: list(_events(log))
     return adopted
+
+
+def _plain(name: str | None) -> str:
+    return (name or "").replace("\0", "")  # no path and no branch can have one
 
 
 def _lines(path: str) -> Iterator[bytes]:
@@ -223,7 +228,7 @@ def _tasks(state: RunState, feature: str) -> TaskList:
 def _open_work(state: RunState, feature: str) -> tuple[TaskWork, ...]:
     """The branches of tasks in progress, by the agents that work on them."""
     branches = {
-        agent.task: agent.branch
+        agent.task: _plain(agent.branch)
         for agent in state.agents.values()
         if agent.task is not None and agent.branch is not None
     }
@@ -233,6 +238,11 @@ def _open_work(state: RunState, feature: str) -> tuple[TaskWork, ...]:
             branch = branches.get(name, f"work/{feature}/{name}")
             found.append(TaskWork(task=name, branch=branch, is_failed=task.status is TaskStatus.FAILED))
     return tuple(found)
+
+
+def _known_branches(state: RunState) -> frozenset[str]:
+    of_agents = {agent.branch for agent in state.agents.values() if agent.branch is not None}
+    return frozenset({*of_agents, *state.branches})
 
 
 def _version_findings(path: str) -> list[str]:

@@ -168,6 +168,8 @@ def _findings(folder: str, checkpoint: dict[str, Any], overview: _Overview) -> l
         found.append("events.jsonl is missing; the states of its tasks are known, its history is not")
     elif (text := overview.lines.finding()) is not None:
         found.append(text)
+    if checkpoint.get("archived") is True:
+        found.append("Tilth archived it and deleted its branch: its work counts as far as the repository has it")
     known = read_object(os.path.join(folder, "task-status.json")) or {}
     unknown = sorted({text_of(status) for status in known.values()} - {DONE, FAILED, PENDING})
     if unknown:
