@@ -139,6 +139,26 @@ def test_reason_of_the_last_answer_says_whether_the_turn_ended(
     assert found["state"] == state
 
 
+def test_cost_of_a_session_counts(adopter: Adopter, user_home: Path) -> None:
+    found = adopted(
+        adopter,
+        user_home,
+        line("u1", None, "user", "build it"),
+        {"type": "cost-state", "sessionId": foreign.CLAUDE_ID, "totalCostUSD": 0.25},
+        line("a1", "u1", "assistant", "It is built."),
+        {"type": "cost-state", "sessionId": foreign.CLAUDE_ID, "totalCostUSD": 0.75},
+        {"type": "cost-state", "sessionId": foreign.CLAUDE_ID, "totalCostUSD": "much"},
+    )
+    assert found["spent"]["dollars"] == 0.75
+
+
+def test_tokens_of_a_killed_codex_turn_count(adopter: Adopter, user_home: Path) -> None:
+    path = foreign.codex_session(user_home, Path(adopter.stage.project.path))
+    usage = {"thread_token_usage": {"input_tokens": 900, "output_tokens": 90}}
+    foreign.write_lines(path, *path.read_text().splitlines(), {"type": "token_usage_record", "payload": usage})
+    assert adopter.adopt(path, "--dry-run", "--agent", adopter.stage.book())["spent"]["tokens"] == 990
+
+
 def test_secret_in_a_prompt_does_not_name_the_run(adopter: Adopter, user_home: Path) -> None:
     secret = "sk-ant-api03-" + "A1b2" * 12
     found = adopted(

@@ -11,9 +11,19 @@ from holdfast.core.decide.attribution import WORKER
 from holdfast.core.work.foreign_tools import Tool
 from holdfast.engine.commands.adopt.base import Entry, EntryKind, ForeignSession, Liveness, Spent
 from holdfast.engine.commands.adopt.conversation import ConversationFacts, conversation_session
-from holdfast.engine.commands.adopt.lines import JsonLines, head_of, number, rows, table, text_of, text_or_none
+from holdfast.engine.commands.adopt.lines import (
+    JsonLines,
+    head_of,
+    number,
+    plausible_amount,
+    rows,
+    table,
+    text_of,
+    text_or_none,
+)
 
 NATIVE_AGENT = "claude"
+_COST = "cost-state"  # what the session has cost so far, written when Claude Code ends
 _SPOKEN = ("user", "assistant")
 _OPEN = {"tool_use": True, "end_turn": False, "stop_sequence": False}  # by the reason why an answer ended
 _WRAPPERS = (
@@ -62,6 +72,7 @@ class _Tree:
         self.is_open: bool | None = None  # whether the newest line says that the turn continues, if it says so
         self.meta: dict[str, Any] = {}
         self.began_in: str | None = None
+        self.dollars: float | None = None
         self.usage: dict[str, tuple[int, int]] = {}
         self.gaps = 0
         for position, item in self.lines:
@@ -69,13 +80,19 @@ class _Tree:
 
     def _add(self, position: int, item: dict[str, Any]) -> None:
         name, kind = item.get("uuid"), item.get("type")
+        if kind == _COST:
+            self.dollars = plausible_amount(item.get("totalCostUSD")) or self.dollars
         if not isinstance(name, str):
             return
         parent = text_or_none(item.get("parentUuid") or item.get("logicalParentUuid")) or ""
         message = table(item.get("message"))
         answer = text_of(message.get("id")) if kind == "assistant" else ""
         self.places[name] = _Place(parent, position, answer)
-        if item.get("isSidechain") is True or kind not in _SPOKEN:
+        if kind not in _SPOKEN:
+            return
+        if usage := table(message.get("usage")):
+            self.usage[answer or name] = (number(usage.get("input_tokens")), number(usage.get("output_tokens")))
+        if item.get("isSidechain") is True:
             return
         self.newest = name
         self.order.append(name)
@@ -86,9 +103,6 @@ class _Tree:
                 self.meta[key] = item[key]
         if any(table(block).get("type") == "tool_result" for block in rows(message.get("content"))):
             self.results.setdefault(parent, []).append(name)
-        usage = table(message.get("usage"))
-        if usage:
-            self.usage[answer or name] = (number(usage.get("input_tokens")), number(usage.get("output_tokens")))
 
     def positions(self) -> set[int]:
         """Where the messages of the path to the newest one start."""
@@ -160,6 +174,7 @@ def read(path: str) -> ForeignSession:
     session.spent = Spent(
         input_tokens=sum(used for used, _ in tree.usage.values()),
         output_tokens=sum(used for _, used in tree.usage.values()),
+        dollars=tree.dollars,
     )
     session.liveness = Liveness(
         files=(os.path.abspath(path),), words=(session_id,), folders=(cwd,) if cwd else (), program=NATIVE_AGENT

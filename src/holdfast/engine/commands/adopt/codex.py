@@ -69,6 +69,8 @@ class _Overview:
                 self.cwd = text_or_none(payload.get("cwd")) or self.cwd
             case "turn_context":
                 self.cwd = text_or_none(payload.get("cwd")) or self.cwd
+            case "token_usage_record":
+                self.usage = table(payload.get("thread_token_usage")) or self.usage
             case "event_msg":
                 self._add_event(text_of(payload.get("type")), payload)
 
