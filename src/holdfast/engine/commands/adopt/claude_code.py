@@ -152,7 +152,7 @@ def read(path: str) -> ForeignSession:
     on_path = tree.positions()
     finding = tree.lines.finding()
     if tree.gaps and not tree.lines.skipped:
-        finding = f"{os.path.basename(path)}: {tree.gaps} messages that others follow are missing"
+        finding = f"{os.path.basename(path)}: messages that others follow are missing ({tree.gaps})"
     session_id = text_of(tree.meta.get("sessionId")) or os.path.splitext(os.path.basename(path))[0]
     tree.places.clear()  # not needed any more: the positions are enough
     tree.order.clear()
