@@ -139,3 +139,71 @@ def test_agentmux_session_in_an_active_tmux_session_is_refused(adopter: Adopter,
         command = ["tmux", "kill-session", "-t", "=agentmux-happy"]
         subprocess.run(command, env={**os.environ, "TMUX_TMPDIR": str(tmp_path)}, check=True)
     adopter.adopt(session, "--dry-run", "--agent", adopter.stage.book())
+
+
+@pytest.mark.parametrize("ending", ["killed", "interrupted", "done but for its status"])
+def test_uncommitted_work_of_an_interrupted_tilth_task_is_its_own(
+    adopter: Adopter, tmp_path: Path, ending: str
+) -> None:
+    """Ctrl-C writes a stop without an end of the task; a status is written after the event that the task is done."""
+    session, repo = foreign.tilth(tmp_path, "e1")
+    checkpoint = json.loads((session / "checkpoint.json").read_text())
+    foreign.git(repo, "update-ref", f"refs/heads/{checkpoint['branch']}", "main")
+    workspace = session / "workspace"
+    foreign.git(repo, "worktree", "add", "-q", str(workspace), checkpoint["branch"])
+    (workspace / "T-001.txt").write_text("half\n")
+    lines: list[object] = list((session / "events.jsonl").read_text().splitlines()[:10])
+    if ending == "interrupted":
+        lines.append({"ts": "2026-11-15T18:26:09Z", "type": "stop", "payload": {"reason": "interrupted"}})
+    elif ending != "killed":
+        lines.append({"ts": "2026-11-15T18:26:09Z", "type": "task_done", "payload": {"task_id": "T-001"}})
+    foreign.write_lines(session / "events.jsonl", *lines)
+    (session / "task-status.json").write_text("{}")
+    (session / "checkpoint.json").write_text(
+        json.dumps({**checkpoint, "status": "running", "source": str(repo), "workspace": str(workspace)})
+    )
+    found = adopter.adopt(session, "--agent", adopter.stage.book())
+    assert found["next"].startswith("continue T-001 on its work so far")
+    branch = f"holdfast/{found['run']}"
+    assert "T-001.txt" not in foreign.git(repo, "ls-tree", "--name-only", f"{branch}/main")
+    assert "T-001.txt" in foreign.git(repo, "ls-tree", "--name-only", f"{branch}/T-001")
+
+
+def test_names_that_no_path_can_have_are_no_crash(adopter: Adopter, tmp_path: Path) -> None:
+    session, repo = foreign.tilth(tmp_path, "e1")
+    names = {name: f"/a\0b/{name}" for name in ("branch", "workspace", "feature_dir", "source")}
+    checkpoint = json.loads((session / "checkpoint.json").read_text())
+    (session / "checkpoint.json").write_text(json.dumps({**checkpoint, **names}))
+    adopter.adopt(session, "--repo", str(repo), "--dry-run", "--agent", adopter.stage.book())
+    branch = {"feature": "a\0b", "branch": "feature/a\0b"}
+    agent = {"name": "api", "task": "1", "branch": "work/a\0b"}
+    started = ("task.started", {"taskId": "1", "summary": "one"})
+    log = foreign.protocol_events(repo, ("session.start", branch), ("agent.spawned", agent), started)
+    assert adopter.adopt(log, "--agent", adopter.stage.book())["tasks"] == {"1": "in_progress"}
+
+
+def test_task_list_that_was_never_committed_is_read_from_the_checkout(adopter: Adopter, tmp_path: Path) -> None:
+    session, _ = foreign.tilth(tmp_path, "e1")
+    folder = Path(adopter.stage.project.path) / ".tilth" / "feat"
+    folder.mkdir(parents=True)
+    for task in ("T-001", "T-002", "T-003"):
+        text = f"---\nid: {task}\ntitle: from the checkout\n---\n\n## Description\nWrite it.\n"
+        (folder / f"{task}-write.md").write_text(text)
+    where = ("--repo", adopter.stage.project.path, "--agent", adopter.stage.book())
+    assert adopter.adopt(session, *where, "--dry-run")["tasks"] == {
+        "T-001": "failed",
+        "T-002": "pending",
+        "T-003": "pending",
+    }
+
+
+def test_branches_that_a_protocol_log_does_not_know_are_named(adopter: Adopter) -> None:
+    repo = Path(adopter.stage.project.path)
+    for name in ("feature/auth", "work/auth/api", "work/auth/stray"):
+        foreign.git(repo, "branch", name)
+    log = foreign.protocol_log(repo, foreign.CHECKPOINT, *foreign.TASK_2)
+    findings = adopter.adopt(log, "--agent", adopter.stage.book())["findings"]
+    assert [text for text in findings if "left alone" in text] == [
+        "work/auth/stray is in no event of its log; it is left alone"
+    ]
+    assert "work/auth/stray" in foreign.git(repo, "for-each-ref")

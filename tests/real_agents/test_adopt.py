@@ -120,6 +120,21 @@ def test_session_that_ended_waits_for_its_user_and_answers_from_memory(person: P
     must_be_in_a_copy(person, found["run"])
 
 
+def test_calls_at_once_have_their_results(person: Person) -> None:
+    """Claude Code writes each result as a branch of its own."""
+    names = ("one.txt", "two.txt", "three.txt")
+    edits = [SETUPS[person.name].edit(str(person.repo / name), name) for name in names]
+    written = Rule(Answer(text="It is written."), user=WRITE)
+    person.model.play(Script([Rule(Answer(tools=edits), user=WRITE, times=1), written]))
+    assert person.start(WRITE).wait(PATIENCE) == 0
+    assert all((person.repo / name).exists() for name in names)
+    (found,) = person.holdfast("adopt", str(person.session()), "--allow", "allow-all")
+    assert found["state"] == "waiting for its user"
+    assert [event["status"] for event in person.events(found["run"], "tool.returned")] == ["completed"] * 3
+    assert found["spent"]["tokens"] > 0
+    assert (found["spent"]["dollars"] is not None) == (person.name == "claude")
+
+
 def test_session_that_was_killed_in_a_turn_continues_it(person: Person) -> None:
     assert person.start(WRITE).wait(PATIENCE) == 0
     process = person.start(DREAM, again=True)

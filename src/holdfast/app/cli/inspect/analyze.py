@@ -69,7 +69,11 @@ def run(arguments: list[str]) -> int:
             continue
         if number and not options.json:
             print()
-        _print(analysis, log, _next_command(home, home.run_id_at(log), analysis), options.json)
+        run_id = home.run_id_at(log)
+        if run_id is not None:
+            _print(analysis, log, _next_command(home, run_id, analysis), options.json)
+        else:
+            _print_foreign(analysis, log, options.json)
     _print_folders_without_log(options.path, as_json=options.json)
     if errors:
         raise BadInput("; ".join(errors))
@@ -92,11 +96,19 @@ def _print(analysis: Analysis, log: str, command: str | None, as_data: bool) -> 
         print(format_report(analysis) + (f"\n\nNext: {command}" if command else ""))
 
 
+def _print_foreign(analysis: Analysis, log: str, as_data: bool) -> None:  # noqa: FBT001 - `--json`
+    """The report is the one that the protocol specifies, so what to do next is not a part of it."""
+    command = _adopt_command(log) if analysis.decision.case is not ResumeCase.COMPLETE else None
+    _print(analysis, log, command if as_data else None, as_data)
+    if command is not None and not as_data:
+        sys.stderr.write(f"a log of the Resume Protocol; continue it with: {command}\n")
+
+
 def _session_as_json(session: "ForeignSession") -> dict[str, Any]:
     facts = {"tool": session.tool, "session": session.id, "state": session.state, "goal": session.goal}
     tasks = {task.id: session.task_states.get(task.id, "pending") for task in session.tasks.tasks}
     states = {"tasks": tasks or session.task_states, "next_step": session.next_step, "findings": session.findings}
-    return {**facts, **states, "path": session.path, "next_command": _adopt_command(session)}
+    return {**facts, **states, "path": session.path, "next_command": _adopt_command(session.path)}
 
 
 def _session_as_text(session: "ForeignSession") -> list[str]:
@@ -108,19 +120,17 @@ def _session_as_text(session: "ForeignSession") -> list[str]:
     lines += [
         f"When it is adopted, `holdfast resume` does this: {session.next_step}.",
         "",
-        f"Next: {_adopt_command(session)}",
+        f"Next: {_adopt_command(session.path)}",
     ]
     return [printable(line) for line in lines]
 
 
-def _adopt_command(session: "ForeignSession") -> str:
-    return f"holdfast adopt {shlex.quote(session.path)}"
+def _adopt_command(path: str) -> str:
+    return f"holdfast adopt {shlex.quote(path)}"
 
 
-def _next_command(home: Home, run_id: str | None, analysis: Analysis) -> str | None:
-    """Return the next command for a run of Holdfast; None for the log of another tool."""
-    if run_id is None:
-        return None
+def _next_command(home: Home, run_id: str, analysis: Analysis) -> str:
+    """Return the next command for a run of Holdfast."""
     state = asyncio.run(view_run(home, run_id)).state
     if state.is_missing_plan:
         return f"holdfast reset {run_id}"

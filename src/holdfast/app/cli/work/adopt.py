@@ -12,7 +12,7 @@ from holdfast.app.text.screen import pluralize, printable
 from holdfast.core.conversation.permission import Policy
 from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.engine.commands.adopt.adopt import Adoption, AdoptRequest, adopt
-from holdfast.engine.commands.adopt.find import sessions_of
+from holdfast.engine.commands.adopt.find import folders_of_repository, sessions_of
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput, NothingToDo
 
@@ -62,15 +62,16 @@ def run(arguments: list[str]) -> int:
 
 def _list_sessions(options: argparse.Namespace) -> int:
     count = 0
-    for found, session in sessions_of(options.repo or "."):
+    tops = asyncio.run(folders_of_repository(options.repo or "."))
+    for found, session in sessions_of(tops):
         count += 1
         if isinstance(session, str):
             row: dict[str, Any] = {"tool": found.tool, "path": found.path, "problem": session}
-            text = f"{TOOL_NAMES[found.tool]:<20} {'unreadable':<12} {found.path}: {session}"
+            text = f"{TOOL_NAMES[found.tool]:<20} {'unreadable':<20} {found.path}: {session}"
         else:
             row = {"tool": found.tool, "path": found.path, "id": session.id, "state": session.state}
             row |= {"goal": session.goal, "next": session.next_step}
-            text = f"{TOOL_NAMES[found.tool]:<20} {session.state:<12} {session.id}  {session.goal}"
+            text = f"{TOOL_NAMES[found.tool]:<20} {session.state:<20} {session.id}  {session.goal}"
         print(json.dumps(row, ensure_ascii=False) if options.json else printable(text))
     if not count:
         raise NothingToDo("no session of another tool was found for this repository")

@@ -26,7 +26,7 @@ from holdfast.engine.commands.adopt.abandoned import StageNote, delete_abandoned
 from holdfast.engine.commands.adopt.adopted import refuse_second_adoption
 from holdfast.engine.commands.adopt.base import ForeignConversation, ForeignSession
 from holdfast.engine.commands.adopt.branches import Branches, Source, locate, make_branches, read_plan
-from holdfast.engine.commands.adopt.find import find_session, read_session
+from holdfast.engine.commands.adopt.find import find_session, folders_of_repository, read_session
 from holdfast.engine.commands.adopt.importing import HistoryImporter, in_batches
 from holdfast.engine.commands.adopt.liveness import refuse_live_session
 from holdfast.engine.config.agents import agents_from_settings
@@ -36,6 +36,7 @@ from holdfast.engine.config.run_config import RunConfig, new_run_config
 from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.repository import ABSENT, Repository, find_repository
+from holdfast.leaf.errors import BadInput
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.ids import new_run_id
 from holdfast.store.run import OwnedRun, open_run
@@ -72,14 +73,17 @@ class Adoption(NamedTuple):
 
 async def adopt(home: Home, request: AdoptRequest, *, dry_run: bool = False) -> Adoption:
     """Make a run of the session. With `dry_run`, only say what would be done."""
-    session = read_session(find_session(request.target, request.repo or os.getcwd()))
+    tops = await folders_of_repository(request.repo or os.getcwd())
+    session = read_session(find_session(request.target, tops))
     refuse_live_session(session)
     if not request.again:
         await refuse_second_adoption(home, session)
-    folder = _repository_folder(session, request.repo)
-    repository = await find_repository(folder)
+    folder, missing = _repository_folder(session, request.repo)
+    repository = await _find_repository(folder, missing)
     source = await locate(repository, folder, session)
-    tasks = await read_plan(repository, session, source)
+    if missing is not None:
+        source.findings.append(f"its repository {missing} is not there; {repository.common_dir} was taken instead")
+    tasks = await read_plan(repository, folder, session, source)
     flags = {"workflow": session.workflow, **with_absolute_paths(request.flags)}
     _choose_native_agent(session, flags)
     config = _run_config(home, folder, flags)
@@ -101,12 +105,25 @@ async def adopt(home: Home, request: AdoptRequest, *, dry_run: bool = False) -> 
     return found._replace(run_id=run_id, entries=importer.entries)
 
 
-def _repository_folder(session: ForeignSession, given: str | None) -> str:
-    """Return a folder of the repository: the one that was given, the session's, or the current one."""
+def _repository_folder(session: ForeignSession, given: str | None) -> tuple[str, str | None]:
+    """Return a folder of the repository: the one that was given, the session's, or the current one.
+
+    With the current one, return the session's own, too, when it is not there any more.
+    """
     if given is not None:
-        return os.path.abspath(given)
-    places = (session.repo, session.cwd)
-    return next((place for place in places if place is not None and os.path.isdir(place)), os.getcwd())
+        return os.path.abspath(given), None
+    places = [place for place in (session.repo, session.cwd) if place is not None]
+    found = next((place for place in places if os.path.isdir(place)), None)
+    return (found, None) if found is not None else (os.getcwd(), next(iter(places), None))
+
+
+async def _find_repository(folder: str, missing: str | None) -> Repository:
+    try:
+        return await find_repository(folder)
+    except BadInput:
+        if missing is None:
+            raise
+        raise BadInput(f"its repository {missing} is not there; pass where it is now: --repo DIR") from None
 
 
 def _choose_native_agent(session: ForeignSession, flags: dict[str, Any]) -> None:

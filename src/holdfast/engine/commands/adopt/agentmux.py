@@ -2,34 +2,43 @@
 
 import os
 import re
-from collections.abc import Iterator
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.phase import (
     DONE,
-    FAILED,
-    PASSED,
     SKIPPED,
     ArtifactStored,
+    ChangeRequested,
     PhaseCompleted,
     PhaseStarted,
-    ReviewGiven,
 )
 from holdfast.core.events.task import TaskCompleted, TaskStarted
 from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
+from holdfast.engine.commands.adopt.agentmux_review import (
+    Reviews,
+    has_fix_request,
+    nominated_reviewers,
+    read_reviews,
+    review_events,
+)
 from holdfast.engine.commands.adopt.base import NO_TASKS, ForeignSession, Liveness
-from holdfast.engine.commands.adopt.lines import JsonLines, number, read_object, read_text, rows, table, text_of
-from holdfast.leaf.errors import HoldfastError
-from holdfast.leaf.files.yaml import read_yaml
+from holdfast.engine.commands.adopt.lines import (
+    JsonLines,
+    number,
+    read_object,
+    read_text,
+    read_yaml_table,
+    rows,
+    table,
+    text_of,
+)
 
 _FOLDERS = (".agentmux", ".sessions")
 _DOCUMENTS = ("01_product_management", "02_architecting", "04_planning")
-_NEXT_STEPS = {
+_NEXT_STEPS = {  # by phase, the last one first
     "completing": "the review passed: continue with completing",
     "fixing": "the review failed: continue with fixing what it found",
     "reviewing": "continue with the review",
@@ -39,11 +48,14 @@ _NEXT_STEPS = {
     "architecting": "continue with the architecture",
     "product_management": "continue with product management",
 }
-_REVIEWERS = {
-    "reviewer_logic": "reviewer:logic",
-    "reviewer_quality": "reviewer:quality",
-    "reviewer_expert": "reviewer:expert",
+_ORDER = tuple(reversed(_NEXT_STEPS))
+_SIGNALS = {  # the tool by which an agent says that its phase is over
+    "product_management": "submit_pm_done",
+    "architecting": "submit_architecture",
+    "planning": "submit_plan",
 }
+_AFTER_IMPLEMENTING = ("reviewing", "fixing", "completing")
+_CHANGE = "adopted-change"
 
 
 def is_session(folder: str) -> bool:
@@ -61,12 +73,16 @@ def read(folder: str) -> ForeignSession:
         findings.append("state.json is missing or damaged; what the documents show counts")
         has_manager = os.path.isdir(os.path.join(folder, _DOCUMENTS[0]))
         state = {"product_manager": has_manager, "feature_branch": f"feature/{_slug(folder)}"}
-    plan = _read_yaml(os.path.join(folder, "04_planning", "plan.yaml"), findings)
+    plan = read_yaml_table(os.path.join(folder, "04_planning", "plan.yaml"), findings)
     if plan and plan.get("version") not in (2, None):
         findings.append(f"plan.yaml has version {plan.get('version')}, which is unknown; it is read as version 2")
     tasks = _tasks(plan)
-    done = _done_plans(folder, state, plan)
-    phase = resume_phase(folder, state, plan, done)
+    signals = _Signals(folder)
+    done = _done_plans(folder, state, plan) | {task_id(index) for index in signals.unapplied_plans}
+    reviews = read_reviews(folder, state)
+    documents = _Documents(folder, state, plan, done, reviews, signals)
+    change = _requested_change(folder)
+    phase = documents.phase() if change is not None else resume_phase(documents, findings)
     is_over = phase == "completing" and (
         read_object(os.path.join(folder, "08_completion", "approval.json")) is not None
     )
@@ -85,8 +101,8 @@ def read(folder: str) -> ForeignSession:
         repo=project,
         branch=text_of(state.get("feature_branch")) or None,
         keep_out=(_FOLDERS[0],),
-        liveness=_liveness(folder, state),
-        next_step=_NEXT_STEPS[phase],
+        liveness=_liveness(folder, state, project),
+        next_step=_NEXT_STEPS[phase] if change is None else "a change was asked for: continue with a plan for it",
         findings=findings,
     )
     session.end_reason = EndReason.FAILED if state.get("phase") == "failed" else EndReason.INTERRUPTED
@@ -94,30 +110,110 @@ def read(folder: str) -> ForeignSession:
         findings.append(f"it was interrupted: {cause}")
     if is_over:
         findings.append("its approval is recorded; completing asks for it once more, on the work as it is now")
-    if waiting := _unapplied_events(folder):
-        findings.append(f"{waiting} of its tool events were not applied; what the documents show counts")
+    if signals.unapplied:
+        findings.append(
+            f"{signals.unapplied} of its tool events were not applied; finished sub-plans among them count, else what "
+            "the documents show"
+        )
     session.before = lambda _: _early_phases(folder, state, phase)
-    session.after = lambda plan: _progress(folder, state, plan, phase, done)
+    session.after = lambda plan: [
+        *_progress(folder, plan, phase, done, reviews),
+        *([ChangeRequested(change=_CHANGE, text=change)] if change is not None else []),
+    ]
     return session
 
 
-def resume_phase(folder: str, state: dict[str, Any], plan: dict[str, Any], done: set[str]) -> str:
-    """The phase to continue with, from the documents: what they do not show did not happen."""
-    if state.get("product_manager") and not _has(folder, "01_product_management", "done"):
-        return "product_management"
-    if not _has(folder, "02_architecting", "architecture.md"):
-        return "architecting"
-    is_planned = _has(folder, "04_planning", "execution_plan.yaml")
-    if not is_planned or not plan:
-        return "planning"
-    if plan.get("needs_design") and not _has(folder, "05_design", "design.md"):
-        return "designing"
-    if {task.id for task in _tasks(plan).tasks} - done:
-        return "implementing"
-    verdicts = [verdict for verdict, _, _ in _reviews(folder, state).values()]
-    if not verdicts:
-        return "reviewing"
-    return "completing" if all(verdicts) else "fixing"
+class _Signals:
+    """What the agents reported by tools. AgentMux applies those after its cursor when it resumes."""
+
+    def __init__(self, folder: str) -> None:
+        self.unapplied = 0
+        self.unapplied_plans: set[int] = set()
+        self.tools: set[str] = set()
+        self.unapplied_tools: set[str] = set()
+        path = os.path.join(folder, "tool_events.jsonl")
+        if not os.path.isfile(path):
+            return
+        cursor = read_object(os.path.join(folder, "tool_event_state.json")) or {}
+        applied = number(cursor.get("applied_cursor", cursor.get("applied_offset")))
+        for position, event in JsonLines(path):
+            tool = text_of(event.get("tool"))
+            self.tools.add(tool)
+            if position < applied:
+                continue
+            self.unapplied += 1
+            self.unapplied_tools.add(tool)
+            index = table(event.get("payload")).get("subplan_index")
+            if tool == "submit_done" and isinstance(index, int):
+                self.unapplied_plans.add(index)
+
+
+class _Documents(NamedTuple):
+    """What the files of a session show."""
+
+    folder: str
+    state: dict[str, Any]
+    plan: dict[str, Any]
+    done: set[str]
+    reviews: Reviews
+    signals: _Signals
+
+    def phase(self) -> str:
+        """The first phase that is not over, by what the files show."""
+        if self.state.get("product_manager") and not self._is_product_managed():
+            return "product_management"
+        if not _has(self.folder, "02_architecting", "architecture.md"):
+            return "architecting"
+        is_planned = _has(self.folder, "04_planning", "execution_plan.yaml")
+        if not is_planned or not self.plan:
+            return "planning"
+        if self.plan.get("needs_design") and not _has(self.folder, "05_design", "design.md"):
+            return "designing"
+        if {task.id for task in _tasks(self.plan).tasks} - self.done:
+            return "implementing"
+        return self.phase_after_review()
+
+    def phase_after_review(self) -> str:
+        """A failed review leads to fixing. It has passed when each reviewer that was nominated has passed it."""
+        verdicts = {role: passed for role, (passed, _, _) in self.reviews.items()}
+        if not all(verdicts.values()):
+            return "fixing"
+        is_over = bool(verdicts) and nominated_reviewers(self.state) <= verdicts.keys()
+        return "completing" if is_over else "reviewing"
+
+    def _is_product_managed(self) -> bool:
+        return (
+            _has(self.folder, "01_product_management", "done")
+            or _SIGNALS["product_management"] in self.signals.tools
+            or _has(self.folder, "02_architecting", "architecture.md")
+        )
+
+
+def resume_phase(documents: _Documents, findings: list[str]) -> str:
+    """The phase to continue with: the one that AgentMux was in, unless its documents are missing.
+
+    After a failure only the documents say it.
+    """
+    recorded, shown = text_of(documents.state.get("phase")), documents.phase()
+    if recorded not in _ORDER:
+        return shown
+    if _ORDER.index(shown) < _ORDER.index(recorded):
+        is_review = shown in ("reviewing", "fixing")
+        if not is_review:
+            findings.append(f"state.json says {recorded}, but the documents show no end of {shown}; {shown} counts")
+        return shown
+    if recorded in _SIGNALS:
+        return shown if _SIGNALS[recorded] in documents.signals.unapplied_tools else recorded
+    if recorded == "implementing":
+        return min(shown, "reviewing", key=_ORDER.index)
+    if recorded in _AFTER_IMPLEMENTING:
+        return documents.phase_after_review()
+    return recorded
+
+
+def _requested_change(folder: str) -> str | None:
+    """What the user asked for instead of an approval. The file is there until a plan includes it."""
+    return (read_text(os.path.join(folder, "08_completion", "changes.md")) or "").strip() or None
 
 
 def _slug(folder: str) -> str:
@@ -127,17 +223,6 @@ def _slug(folder: str) -> str:
 
 def _has(folder: str, *names: str) -> bool:
     return os.path.isfile(os.path.join(folder, *names))
-
-
-def _read_yaml(path: str, findings: list[str]) -> dict[str, Any]:
-    text = read_text(path)
-    if text is None:
-        return {}
-    try:
-        return table(read_yaml(text, path).value)
-    except HoldfastError as error:
-        findings.append(f"{os.path.basename(path)} cannot be read: {error}")
-        return {}
 
 
 def _goal(folder: str) -> str:
@@ -161,7 +246,8 @@ def _tasks(plan: dict[str, Any]) -> TaskList:
             serial = group.get("mode") == "serial" and place > 0
             needed[name] = (names[place - 1],) if serial else before
         before = tuple(names) or before
-    found = [_task(table(item), needed) for item in rows(plan.get("subplans"))]
+    items = map(table, rows(plan.get("subplans")))
+    found = [_task(item, needed) for item in items if item.get("index") is not None]
     if not found:
         return NO_TASKS
     return TaskList(tasks=tuple(found), overview=text_of(plan.get("plan_overview")))
@@ -183,6 +269,9 @@ def _task(item: dict[str, Any], needed: dict[str, tuple[str, ...]]) -> TaskSpec:
 
 
 def _done_plans(folder: str, state: dict[str, Any], plan: dict[str, Any]) -> set[str]:
+    is_failed = state.get("phase") == "failed"
+    if state.get("phase") in _AFTER_IMPLEMENTING or (is_failed and has_fix_request(folder, state)):
+        return {task.id for task in _tasks(plan).tasks}
     groups = set(map(text_of, rows(state.get("implementation_completed_group_ids"))))
     done = {task_id(index) for index in rows(state.get("completed_subplans"))}
     for group in map(table, rows(plan.get("groups"))):
@@ -192,27 +281,6 @@ def _done_plans(folder: str, state: dict[str, Any], plan: dict[str, Any]) -> set
         if _has(folder, "06_implementation", f"done_{item.get('index')}"):
             done.add(task_id(item.get("index")))
     return done
-
-
-Reviews = dict[str, tuple[bool, str, Any]]
-
-
-def _reviews(folder: str, state: dict[str, Any]) -> Reviews:
-    """By role: whether it passed, its summary and its findings. A reviewer that did not answer has none."""
-    found: Reviews = {}
-    reviews = os.path.join(folder, "07_review")
-    names = sorted(os.listdir(reviews)) if os.path.isdir(reviews) else []
-    for name in names:
-        role = name.removeprefix("review_").removesuffix(".yaml")
-        if name.startswith("review_") and name.endswith(".yaml"):
-            data = _read_yaml(os.path.join(reviews, name), [])
-            if "verdict" in data:
-                found[role] = (data["verdict"] == "pass", text_of(data.get("summary")), data.get("findings"))
-    for role, result in table(state.get("review_results")).items():
-        verdict = table(result).get("verdict")
-        if role not in found and verdict is not None:
-            found[role] = (verdict == "pass", text_of(table(result).get("review_text")), None)
-    return found
 
 
 def _early_phases(folder: str, state: dict[str, Any], phase: str) -> list[Event]:
@@ -243,8 +311,8 @@ def _early_phases(folder: str, state: dict[str, Any], phase: str) -> list[Event]
     return events
 
 
-def _progress(folder: str, state: dict[str, Any], plan: TaskList, phase: str, done: set[str]) -> list[Event]:
-    if not done and phase not in ("reviewing", "fixing", "completing"):
+def _progress(folder: str, plan: TaskList, phase: str, done: set[str], reviews: Reviews) -> list[Event]:
+    if not done and phase not in _AFTER_IMPLEMENTING:
         return []
     events: list[Event] = [PhaseStarted(phase="implementing", round=1)]
     for task in plan.tasks:
@@ -254,48 +322,9 @@ def _progress(folder: str, state: dict[str, Any], plan: TaskList, phase: str, do
     if phase == "implementing":
         return events
     events.append(PhaseCompleted(phase="implementing", round=1, outcome=DONE))
-    reviews = _reviews(folder, state) if phase in ("fixing", "completing") else {}
-    if reviews:
-        events += _review_events(folder, reviews)
+    if reviews and phase in ("fixing", "completing"):
+        events += review_events(folder, reviews)
     return events
-
-
-def _review_events(folder: str, reviews: Reviews) -> Iterator[Event]:
-    yield PhaseStarted(phase="reviewing", round=1)
-    text = read_text(os.path.join(folder, "07_review", "review.md"))
-    if text is not None:
-        yield ArtifactStored(phase="reviewing", round=1, name="review.md", title="Review", text=text)
-    for role, (passed, summary, findings) in reviews.items():
-        yield ReviewGiven(
-            phase="reviewing",
-            round=1,
-            role=_REVIEWERS.get(role, "reviewer:logic"),
-            passed=passed,
-            summary=summary,
-            findings=msgspec.Raw(msgspec.json.encode(_findings(findings, summary, passed=passed))),
-        )
-    outcome = PASSED if all(passed for passed, _, _ in reviews.values()) else FAILED
-    yield PhaseCompleted(phase="reviewing", round=1, outcome=outcome)
-
-
-def _findings(found: Any, summary: str, *, passed: bool) -> list[dict[str, str]]:
-    """Findings in our form. A failed review without any has its summary as one."""
-    items = [_finding(item if isinstance(item, dict) else {"issue": text_of(item)}) for item in rows(found)]
-    return items or ([] if passed else [{"severity": "major", "concern": summary or "the review failed"}])
-
-
-def _finding(item: dict[str, Any]) -> dict[str, str]:
-    named = ("concern", "issue", "description", "title", "summary", "finding")
-    concern = next((text_of(item[name]) for name in named if item.get(name)), text_of(item))
-    severity = text_of(item.get("severity")).lower()
-    place = next((text_of(item[name]) for name in ("file", "location", "path") if item.get(name)), "")
-    advice = next((text_of(item[name]) for name in ("recommendation", "suggestion", "fix") if item.get(name)), "")
-    return {
-        "severity": {"high": "blocker", "critical": "blocker", "low": "minor"}.get(severity, severity or "major"),
-        "concern": concern,
-        **({"file": place} if place else {}),
-        **({"suggestion": advice} if advice else {}),
-    }
 
 
 def _project(folder: str, state: dict[str, Any]) -> str | None:
@@ -311,17 +340,13 @@ def _worktree(state: dict[str, Any], project: str | None) -> str | None:
     return path if path and os.path.isdir(path) else project
 
 
-def _liveness(folder: str, state: dict[str, Any]) -> Liveness:
+def _liveness(folder: str, state: dict[str, Any], project: str | None) -> Liveness:
     runtime = read_object(os.path.join(folder, "runtime_state.json")) or {}
     pids = tuple(number(pid) for pid in table(runtime.get("process_pids")).values() if number(pid) > 0)
-    return Liveness(words=(folder,), tmux_session=text_of(state.get("session_name")) or None, pids=pids)
-
-
-def _unapplied_events(folder: str) -> int:
-    """How many tool events follow the cursor."""
-    path = os.path.join(folder, "tool_events.jsonl")
-    cursor = read_object(os.path.join(folder, "tool_event_state.json")) or {}
-    applied = number(cursor.get("applied_cursor", cursor.get("applied_offset")))
-    if not os.path.isfile(path):
-        return 0
-    return sum(position >= applied for position, _ in JsonLines(path))
+    places = (folder, project, text_of(state.get("worktree_path")) or None)
+    return Liveness(
+        words=(folder,),
+        tmux_session=text_of(state.get("session_name")) or None,
+        pids=pids,
+        pid_folders=tuple(place for place in places if place is not None),
+    )

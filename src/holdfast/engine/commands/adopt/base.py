@@ -89,7 +89,8 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     own_program: str | None = None  # this program, at work in `repositories` or started for them, counts too
     repositories: tuple[str, ...] = ()
     tmux_session: str | None = None
-    pids: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()  # one of them works in `pid_folders`: a pid alone may be another program's by now
+    pid_folders: tuple[str, ...] = ()
 
 
 def _no_entries() -> Iterator[Entry]:
@@ -126,7 +127,8 @@ class ForeignSession(msgspec.Struct, kw_only=True):
     branch_in: str | None = None  # a bundle that has the branch, when the repository lacks it
     follows_checkout: bool = False  # it has no branch of its own: it works on what is checked out
     work: tuple[TaskWork, ...] = ()
-    takes_uncommitted: bool = True
+    only_on_its_branch: bool = False  # the checkout is the user's: its files count only while it is on `branch`
+    task_branches: tuple[str, frozenset[str]] | None = None  # how they begin, and those that it knows
     keep_out: tuple[str, ...] = ()  # paths of the checkout that are the other tool's own
     has_checkpoint: bool = True  # a resume needs no decision where to start
     liveness: Liveness = Liveness()

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.events import Event
@@ -10,6 +11,7 @@ from holdfast.core.work.foreign_tools import TOOL_NAMES
 from holdfast.core.work.names import worktree_names
 from holdfast.core.work.tasks import TaskList
 from holdfast.engine.commands.adopt.base import ForeignSession, TaskWork
+from holdfast.engine.commands.adopt.plan_repair import repair
 from holdfast.engine.commands.adopt.tilth import fallback_tasks
 from holdfast.git.adoption import (
     Checkout,
@@ -22,7 +24,7 @@ from holdfast.git.adoption import (
     fork_point,
     read_checkout,
 )
-from holdfast.git.repository import Repository
+from holdfast.git.repository import Repository, worktree_top
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.workflows.tasklists import read_tasks
 
@@ -48,23 +50,37 @@ class Branches(NamedTuple):
 
 async def locate(repository: Repository, folder: str, session: ForeignSession) -> Source:
     """Find the work of a session. Writes only objects."""
-    findings: list[str] = []
+    findings = [f"{name} is in no event of its log; it is left alone" for name in await _unknown(repository, session)]
     head, head_name = await repository.resolve_base(folder)
-    checkout = await _checkout(repository, session, findings) if session.takes_uncommitted else None
+    checkout = await _checkout(repository, session, findings)
     if session.follows_checkout and checkout is not None:
         if session.branch is not None and checkout.branch != session.branch:
             findings.append(f"it worked on {session.branch}; the checkout is on {checkout.branch or 'no branch'} now")
         return Source(checkout.head, checkout.head, checkout.branch or head_name, checkout, findings)
+    if session.only_on_its_branch and checkout is not None and checkout.branch != session.branch:
+        checkout = None
     tip = await _tip(repository, session)
     if tip is None:
+        start = (checkout.branch if checkout is not None else None) or head_name
         if session.branch is not None:
-            findings.append(f"the repository has no branch {session.branch}: the run starts from {head_name}")
-        return Source(head, head, head_name, None, findings)
+            findings.append(f"the repository has no branch {session.branch}: the run starts from {start}")
+        if checkout is None:
+            return Source(head, head, head_name, None, findings)
+        return Source(checkout.head, await fork_point(repository, checkout.head, head), start, checkout, findings)
     if checkout is not None and checkout.head != tip:
         findings.append(f"{session.cwd} is not on {session.branch}: its uncommitted files are not taken along")
         checkout = None
     base = tip if session.follows_checkout else await fork_point(repository, tip, head)
     return Source(tip, base, head_name if base != tip else session.branch or head_name, checkout, findings)
+
+
+async def _unknown(repository: Repository, session: ForeignSession) -> list[str]:
+    """The branches that have names as those of the session's tasks, but belong to none of them."""
+    if session.task_branches is None:
+        return []
+    prefix, known = session.task_branches
+    names = [ref.removeprefix("refs/heads/") for ref in await repository.refs(f"refs/heads/{prefix}")]
+    return [name for name in names if name not in known]
 
 
 async def _checkout(repository: Repository, session: ForeignSession, findings: list[str]) -> Checkout | None:
@@ -86,21 +102,27 @@ async def _tip(repository: Repository, session: ForeignSession) -> str | None:
     return found
 
 
-async def read_plan(repository: Repository, session: ForeignSession, source: Source) -> TaskList:
-    """Return the session's tasks; from its branch when the task list is only there."""
+async def read_plan(repository: Repository, folder: str, session: ForeignSession, source: Source) -> TaskList:
+    """Return the session's tasks; from its branch, or from a checkout, when the task list is only there."""
+    return repair(await _read_tasks(repository, folder, session, source), source.findings)
+
+
+async def _read_tasks(repository: Repository, folder: str, session: ForeignSession, source: Source) -> TaskList:
     if session.tasks.tasks or session.plan_folder is None:
         return session.tasks
     files = await files_of_folder(repository, source.tip, session.plan_folder)
-    with tempfile.TemporaryDirectory(prefix="holdfast-adopt-") as folder:
+    if not files:
+        with suppress(HoldfastError):
+            return read_tasks(os.path.join(await worktree_top(folder), session.plan_folder))
+    with tempfile.TemporaryDirectory(prefix="holdfast-adopt-") as scratch:
         for name, content in files.items():
-            with open(os.path.join(folder, name), "wb") as file:
+            with open(os.path.join(scratch, name), "wb") as file:
                 file.write(content)
         try:
-            return read_tasks(folder)
+            return read_tasks(scratch)
         except HoldfastError as error:
-            source.findings.append(
-                f"its task list {session.plan_folder} cannot be read ({error}); only titles are known"
-            )
+            reason = str(error).replace(scratch, session.plan_folder)
+            source.findings.append(f"its task list cannot be read ({reason}); only titles are known")
             return fallback_tasks(session)
 
 
@@ -134,7 +156,7 @@ async def _task_commit(
 ) -> tuple[str, str] | None:
     """Return where the task's branch starts, and its newest commit; None when it has no work of its own."""
     if work.branch is not None:
-        return await _own_branch(repository, run_id, source, work)
+        return await _own_branch(repository, run_id, session, source, work)
     below = source.tip
     if work.subject is not None:
         below = await below_attempts(repository, source.tip, source.base, work.subject)
@@ -148,14 +170,16 @@ async def _task_commit(
     return below, await commit_uncommitted(repository, title, tree, below)
 
 
-async def _own_branch(repository: Repository, run_id: str, source: Source, work: TaskWork) -> tuple[str, str] | None:
+async def _own_branch(
+    repository: Repository, run_id: str, session: ForeignSession, source: Source, work: TaskWork
+) -> tuple[str, str] | None:
     assert work.branch is not None, "it was asked for"
     tip = await find_branch(repository, work.branch)
     if tip is None:
         source.findings.append(f"the branch {work.branch} of {work.task} is not there; the task starts again")
         return None
     below = await repository.merge_base(tip, source.tip) or source.tip
-    tree = await _worktree_tree(repository, source, work.branch) or await repository.tree_of(tip)
+    tree = await _worktree_tree(repository, session, source, work.branch) or await repository.tree_of(tip)
     if tree == await repository.tree_of(below):
         return None
     if work.is_failed:
@@ -165,11 +189,12 @@ async def _own_branch(repository: Repository, run_id: str, source: Source, work:
     return below, await commit_uncommitted(repository, f"Work in progress on {work.task}", tree, tip)
 
 
-async def _worktree_tree(repository: Repository, source: Source, branch: str) -> str | None:
+async def _worktree_tree(repository: Repository, session: ForeignSession, source: Source, branch: str) -> str | None:
     """Return the files of the worktree that has the branch checked out, if they differ from it."""
     for fact in await repository.checkouts_of(branch):
         try:
-            found = await read_checkout(repository, fact.path) if os.path.isdir(fact.path) else None
+            is_there = os.path.isdir(fact.path)
+            found = await read_checkout(repository, fact.path, session.keep_out) if is_there else None
         except BadInput as error:
             source.findings.append(str(error))
             continue

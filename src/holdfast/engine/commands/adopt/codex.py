@@ -1,7 +1,8 @@
 """Codex: `sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl`, the items of one conversation in their order."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ _WRAPPERS = (
     "<skill",
     "# AGENTS.md instructions",
 )
+_LINE_TYPES = ("session_meta", "turn_context", "response_item", "event_msg")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
@@ -31,7 +34,20 @@ def sessions_folder() -> str:
 
 
 def is_session(path: str) -> bool:
-    return any(line.get("type") == "session_meta" and "payload" in line for line in head_of(path, 3))
+    """By any of its first lines: the very first one may be damaged."""
+    return any(
+        line.get("type") in _LINE_TYPES and isinstance(line.get("payload"), dict) and "sid" not in line
+        for line in head_of(path, 3)
+    )
+
+
+def works_in(path: str, tops: Sequence[str]) -> bool:
+    """Whether a session names one of these folders as its own at its start; or none at all."""
+    if not is_session(path):
+        return False
+    named = [table(line.get("payload")).get("cwd") for line in head_of(path, 3) if line.get("type") == "session_meta"]
+    folders = [os.path.realpath(cwd) for cwd in map(text_or_none, named) if cwd is not None]
+    return not folders or any(folder == top or folder.startswith(f"{top}/") for folder in folders for top in tops)
 
 
 class _Overview:
@@ -40,7 +56,6 @@ class _Overview:
     def __init__(self, path: str) -> None:
         self.meta: dict[str, Any] = {}
         self.cwd: str | None = None
-        self.goal: str | None = None
         self.usage: dict[str, Any] = {}
         self.turn_open: bool | None = None  # None when the log has no turns
         self.lines = JsonLines(path)
@@ -54,10 +69,10 @@ class _Overview:
                 self.cwd = text_or_none(payload.get("cwd")) or self.cwd
             case "turn_context":
                 self.cwd = text_or_none(payload.get("cwd")) or self.cwd
+            case "token_usage_record":
+                self.usage = table(payload.get("thread_token_usage")) or self.usage
             case "event_msg":
                 self._add_event(text_of(payload.get("type")), payload)
-            case "response_item" if self.goal is None and payload.get("role") == "user":
-                self.goal = next((text for text in _texts(payload) if is_spoken(text)), None)
 
     def _add_event(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "task_started":
@@ -66,6 +81,12 @@ class _Overview:
             self.turn_open = False
         elif kind == "token_count":
             self.usage = table(table(payload.get("info")).get("total_token_usage")) or self.usage
+
+
+def _id_in_name(path: str) -> str:
+    stem = os.path.splitext(os.path.basename(path))[0]
+    found = _ID.search(stem)
+    return found[0] if found is not None else stem
 
 
 def is_spoken(text: str) -> bool:
@@ -82,12 +103,11 @@ def _texts(payload: dict[str, Any]) -> list[str]:
 def read(path: str) -> ForeignSession:
     overview = _Overview(path)
     meta = overview.meta
-    session_id = text_of(meta.get("session_id") or meta.get("id")) or os.path.splitext(os.path.basename(path))[0]
+    session_id = text_of(meta.get("session_id") or meta.get("id")) or _id_in_name(path)
     facts = ConversationFacts(
         tool=Tool.CODEX,
         path=path,
         session_id=session_id,
-        goal=overview.goal,
         native_agent=NATIVE_AGENT,
         finding=overview.lines.finding(),
         interrupted=overview.turn_open,

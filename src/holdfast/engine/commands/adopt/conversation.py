@@ -23,12 +23,14 @@ class _Ending:
 
     def __init__(self, entries: Iterator[Entry]) -> None:
         self.count = 0
+        self.goal: str | None = None  # the first prompt
         self.is_open = False
         open_calls: set[str] = set()
         for entry in entries:
             self.count += 1
             match entry.kind:
                 case EntryKind.USER:
+                    self.goal = self.goal or entry.text
                     self.is_open = not entry.text.startswith(_CANCELLED)  # a person stopped it: that is an end
                     open_calls.clear()
                 case EntryKind.CALL:
@@ -49,7 +51,6 @@ class ConversationFacts(NamedTuple):
     tool: Tool
     path: str
     session_id: str
-    goal: str | None
     native_agent: str | None
     finding: str | None
     interrupted: bool | None = None
@@ -60,12 +61,12 @@ def conversation_session(facts: ConversationFacts, history: Callable[[], Iterato
 
     Its interrupted turn is continued; without one it is a chat, which waits for its user.
     """
-    tool, path, session_id, goal, native_agent, finding, interrupted = facts
+    tool, path, session_id, native_agent, finding, interrupted = facts
     ending = _Ending(history())
     if not ending.count:
         raise BadInput(f"{path}: nothing was said in this session, so there is nothing to adopt")
     is_open = ending.is_open if interrupted is None else interrupted
-    text = (goal or f"session {session_id}").strip()
+    text = (ending.goal or f"session {session_id}").strip()
     title = text.splitlines()[0][:_TITLE_CHARS]
     session = ForeignSession(
         tool=tool,

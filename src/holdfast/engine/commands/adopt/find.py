@@ -2,12 +2,15 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR
 from holdfast.core.work.foreign_tools import Tool
+from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.engine.commands.adopt import agentmux, claude_code, codex, kandev, resume_protocol, tilth
 from holdfast.engine.commands.adopt.base import ForeignSession
+from holdfast.git.repository import find_repository
 from holdfast.leaf.errors import BadInput, HoldfastError, NothingToDo
 
 _LOG = resume_protocol.LOG
@@ -58,26 +61,30 @@ def _folder_session(path: str) -> FoundSession | None:
 
 def read_session(found: FoundSession) -> ForeignSession:
     kind = next(kind for kind in (*_FOLDER_KINDS, *_FILE_KINDS) if kind.tool is found.tool)
-    return kind.read(found.path)
+    session = kind.read(found.path)
+    session.goal = SHAPES_ONLY_REDACTOR.redact_text(session.goal)  # it is shown, and names the run
+    return session
 
 
-def find_session(target: str, repo: str) -> FoundSession:
+def find_session(target: str, tops: Sequence[str]) -> FoundSession:
     """Return the session at a path, or the one with an id. Raises `BadInput` or `NothingToDo`."""
-    if os.path.exists(target):
-        found = detect(target)
-        if found is None:
-            raise BadInput(
-                f"{target} is not a session that adopt knows: of Tilth, AgentMux, the Resume Protocol, Claude Code, "
-                "Codex or Kandev; `holdfast adopt --list` shows those on this machine"
-            )
+    found = detect(target) if os.path.exists(target) else None
+    if found is not None:
         return found
-    matches = [found for found in all_sessions(repo, everywhere=True) if _fits(found, target)]
-    if not matches:
-        raise NothingToDo(f"there is no {target!r}, and no session with this id; list them with: holdfast adopt --list")
+    matches = list(all_sessions(tops, everywhere=True, named=target)) if os.sep not in target else []
+    exact = [match for match in matches if _is_named(match.path, target)]
+    matches = exact or matches
     if len(matches) > 1:
         paths = ", ".join(found.path for found in matches[:5])
         raise BadInput(f"{target!r} could be any of {paths}; pass the path")
-    return matches[0]
+    if matches:
+        return matches[0]
+    if os.path.exists(target):
+        raise BadInput(
+            f"{target} is not a session that adopt knows: of Tilth, AgentMux, the Resume Protocol, Claude Code, "
+            "Codex or Kandev; `holdfast adopt --list` shows those on this machine"
+        )
+    raise NothingToDo(f"there is no {target!r}, and no session with this id; list them with: holdfast adopt --list")
 
 
 def foreign_session_at(path: str) -> ForeignSession | None:
@@ -86,44 +93,84 @@ def foreign_session_at(path: str) -> ForeignSession | None:
     return read_session(found) if found is not None and found.tool is not Tool.RESUME_PROTOCOL else None
 
 
-def _fits(found: FoundSession, name: str) -> bool:
-    path = os.path.dirname(found.path) if os.path.basename(found.path) == _LOG else found.path
-    stem = os.path.splitext(os.path.basename(path))[0]
+def _stem(path: str) -> str:
+    """The name of a session by its path: a log in a folder of its own has the folder's."""
+    path = os.path.dirname(path) if os.path.basename(path) == _LOG else path
+    stem, extension = os.path.splitext(os.path.basename(path))
+    return stem if extension == ".jsonl" else stem + extension
+
+
+def _is_named(path: str, name: str) -> bool:
+    stem = _stem(path)
+    return stem == name or (stem.startswith("rollout-") and stem.endswith(f"-{name}"))
+
+
+def _may_be_named(path: str, name: str) -> bool:
+    """Whether a path has the id, or an id that starts so."""
+    stem = _stem(path)
     return bool(name) and (stem.startswith(name) or (stem.startswith("rollout-") and f"-{name}" in stem))
 
 
-def all_sessions(repo: str, *, everywhere: bool = False) -> Iterator[FoundSession]:
-    """Yield the sessions on this machine, those of each tool by name; of a repository unless `everywhere`."""
-    top = os.path.abspath(repo)
+def all_sessions(tops: Sequence[str], *, everywhere: bool = False, named: str | None = None) -> Iterator[FoundSession]:
+    """Yield the sessions on this machine, those of each tool by name.
+
+    Only of a repository unless `everywhere`; only with an id that starts with `named`.
+    """
     home = os.environ.get("TILTH_HOME") or os.path.join(os.path.expanduser("~"), ".tilth")
-    for folder in sorted(glob.glob(os.path.join(glob.escape(home), "sessions", "*"))):
-        if tilth.is_session(folder):
-            yield FoundSession(Tool.TILTH, folder)
-    for folder in sorted(glob.glob(os.path.join(glob.escape(top), ".agentmux", ".sessions", "*"))):
-        if agentmux.is_session(folder):
-            yield FoundSession(Tool.AGENTMUX, folder)
-    for path in sorted(glob.glob(os.path.join(glob.escape(top), ".claude", "progress", "*", _LOG))):
-        if resume_protocol.is_log(path):
-            yield FoundSession(Tool.RESUME_PROTOCOL, path)
-    yield from _conversations(top, everywhere=everywhere)
+    places = (
+        (Tool.TILTH, tilth.is_session, [os.path.join(glob.escape(home), "sessions", "*")]),
+        (
+            Tool.AGENTMUX,
+            agentmux.is_session,
+            [os.path.join(glob.escape(top), ".agentmux", ".sessions", "*") for top in tops],
+        ),
+        (
+            Tool.RESUME_PROTOCOL,
+            resume_protocol.is_log,
+            [os.path.join(glob.escape(top), ".claude", "progress", "*", _LOG) for top in tops],
+        ),
+    )
+    for tool, fits, patterns in places:
+        for path in sorted(path for pattern in patterns for path in glob.glob(pattern)):
+            if (named is None or _may_be_named(path, named)) and fits(path):
+                yield FoundSession(tool, path)
+    yield from _conversations(tops, everywhere=everywhere, named=named)
 
 
-def _conversations(top: str, *, everywhere: bool) -> Iterator[FoundSession]:
-    folder = "*" if everywhere else "".join(char if char.isascii() and char.isalnum() else "-" for char in top) + "*"
-    for path in _newest(os.path.join(glob.escape(claude_code.projects_folder()), folder, "*.jsonl")):
-        if claude_code.is_session(path):
-            yield FoundSession(Tool.CLAUDE_CODE, path)
-    for path in _newest(os.path.join(glob.escape(codex.sessions_folder()), "*", "*", "*", "rollout-*.jsonl")):
-        if codex.is_session(path):
-            yield FoundSession(Tool.CODEX, path)
-    for path in _newest(os.path.join(glob.escape(kandev.sessions_folder()), "*.jsonl")):
-        if kandev.is_session(path):
-            yield FoundSession(Tool.KANDEV, path)
+async def folders_of_repository(folder: str) -> list[str]:
+    """The top folders of a repository's checkouts, without those of runs; the folder itself when it has none."""
+    place = os.path.realpath(folder)
+    try:
+        repository = await find_repository(place)
+        found = [each for each in await repository.worktrees() if not (each.branch or "").startswith(BRANCH_PREFIX)]
+    except HoldfastError:
+        return [place]
+    tops = [os.path.realpath(each.path) for each in found if os.path.isdir(each.path)]
+    tops.sort(key=lambda top: not f"{place}/".startswith(f"{top}/"))  # the one that the user is in comes first
+    return tops or [place]
 
 
-def _newest(pattern: str) -> list[str]:
-    found = glob.glob(pattern)
-    return sorted(found, key=_time_of, reverse=True)[:_MAX_CONVERSATIONS]
+def _conversations(tops: Sequence[str], *, everywhere: bool, named: str | None) -> Iterator[FoundSession]:
+    names = ["*"] if everywhere else [claude_code.folder_of(top) + "*" for top in tops]
+    projects = glob.escape(claude_code.projects_folder())
+    places = (
+        (Tool.CLAUDE_CODE, claude_code.is_session, [os.path.join(projects, name, "*.jsonl") for name in names]),
+        (
+            Tool.CODEX,
+            codex.is_session if everywhere else lambda path: codex.works_in(path, tops),
+            [os.path.join(glob.escape(codex.sessions_folder()), "*", "*", "*", "rollout-*.jsonl")],
+        ),
+        (Tool.KANDEV, kandev.is_session, [os.path.join(glob.escape(kandev.sessions_folder()), "*.jsonl")]),
+    )
+    for tool, fits, patterns in places:
+        paths = {path for pattern in patterns for path in glob.glob(pattern)}
+        count = 0
+        for path in sorted(paths, key=_time_of, reverse=True):
+            if (named is None or _may_be_named(path, named)) and fits(path):
+                yield FoundSession(tool, path)
+                count += 1
+                if count == _MAX_CONVERSATIONS:
+                    break
 
 
 def _time_of(path: str) -> float:
@@ -133,20 +180,19 @@ def _time_of(path: str) -> float:
         return 0.0
 
 
-def is_of_repository(session: ForeignSession, top: str) -> bool:
-    """Whether a session worked in this folder. A session that names no folder may have."""
+def is_of_repository(session: ForeignSession, tops: Sequence[str]) -> bool:
+    """Whether a session worked in one of these folders. A session that names no folder may have."""
     places = [os.path.realpath(place) for place in (session.repo, session.cwd) if place is not None]
-    root = os.path.realpath(top)
-    return not places or any(place == root or place.startswith(f"{root}/") for place in places)
+    return not places or any(place == top or place.startswith(f"{top}/") for place in places for top in tops)
 
 
-def sessions_of(repo: str) -> Iterator[tuple[FoundSession, ForeignSession | str]]:
+def sessions_of(tops: Sequence[str]) -> Iterator[tuple[FoundSession, ForeignSession | str]]:
     """Yield the sessions of a repository, each as read; or why it cannot be read."""
-    for found in all_sessions(repo):
+    for found in all_sessions(tops):
         try:
             session = read_session(found)
         except HoldfastError as error:
             yield found, str(error)
             continue
-        if is_of_repository(session, repo):
+        if is_of_repository(session, tops):
             yield found, session

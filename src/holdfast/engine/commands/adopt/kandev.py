@@ -14,6 +14,7 @@ _TYPES = ("user_message", "agent_message", "tool_call", "tool_result")
 _TEXT_FIELDS = ("content", "text", "message")
 _TOOL_FIELDS = ("tool_name", "toolName", "tool", "name")
 _TIME_FIELDS = ("timestamp", "ts", "created_at")
+_FAILED_STATUSES = ("failed", "error")
 _CALL_FIELDS = ("tool_call_id", "toolCallId", "call_id", "id")
 
 
@@ -27,15 +28,12 @@ def is_session(path: str) -> bool:
 
 def read(path: str) -> ForeignSession:
     lines = JsonLines(path)
-    goal: str | None = None
-    for _, item in lines:
-        if goal is None and item.get("type") == "user_message":
-            goal = text_of(_first(item, _TEXT_FIELDS)) or None
+    for _ in lines:
+        pass  # to count the damaged ones
     facts = ConversationFacts(
         tool=Tool.KANDEV,
         path=path,
         session_id=os.path.splitext(os.path.basename(path))[0],
-        goal=goal,
         native_agent=None,  # the history has no session of the agent; Kandev's database has it
         finding=lines.finding(),
     )
@@ -64,9 +62,10 @@ def _history(path: str) -> Iterator[Entry]:
                 yield base._replace(kind=speaker, text=text_of(_first(item, _TEXT_FIELDS)))
             case "tool_call":
                 last_call = text_of(_first(item, _CALL_FIELDS)) or f"kandev-{position}"
-                data = _first(item, ("input", "args", "arguments", *_TEXT_FIELDS))
+                data = _first(item, ("tool_args", "input", "args", "arguments", *_TEXT_FIELDS))
                 yield base._replace(kind=EntryKind.CALL, tool=tool, call=last_call, data=data)
             case _:
                 call = text_of(_first(item, _CALL_FIELDS)) or last_call
                 data = _first(item, ("result", "output", "tool_result", *_TEXT_FIELDS))
-                yield base._replace(kind=EntryKind.RESULT, tool=tool, call=call, data=data)
+                is_failed = item.get("tool_status") in _FAILED_STATUSES
+                yield base._replace(kind=EntryKind.RESULT, tool=tool, call=call, data=data, failed=is_failed)

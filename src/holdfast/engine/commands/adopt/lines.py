@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.errors import BadInput
+from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.files.yaml import read_yaml
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024  # of a document that is read as a whole
 MAX_AMOUNT = 2**53
 
+_NUL = rb"\u0000"
 _decode = msgspec.json.Decoder().decode
 _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -45,6 +47,7 @@ class JsonLines:
 
     def _raw_lines(self) -> Iterator[tuple[int, bytes | None]]:
         try:
+            must_be_file(self.path)
             with open(self.path, "rb") as file:
                 position = 0
                 while raw := file.readline(MAX_LINE_BYTES):
@@ -59,12 +62,32 @@ class JsonLines:
             raise BadInput(f"{self.path}: {error.strerror}; adopt needs to read it") from None
 
 
+def must_be_file(path: str) -> None:
+    """Raise `BadInput` for a pipe, a socket or a device: a read of one may never end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise BadInput(f"{path} is not a file; adopt reads only files")
+
+
 def _object(raw: bytes) -> dict[str, Any] | None:
     try:
         found = _decode(raw)
+        if not isinstance(found, dict):
+            return None
+        return _without_nul(found) if _NUL in raw else found  # no path, branch or argument can have one
     except _ERRORS:
         return None
-    return found if isinstance(found, dict) else None
+
+
+def _without_nul(value: Any) -> Any:
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case dict():
+            return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+        case list():
+            return [_without_nul(item) for item in value]
+        case _:
+            return value
 
 
 def head_of(path: str, most: int = 20) -> list[dict[str, Any]]:
@@ -94,6 +117,18 @@ def read_text(path: str) -> str | None:
             return file.read(MAX_FILE_BYTES).decode(errors="replace")
     except OSError:
         return None
+
+
+def read_yaml_table(path: str, findings: list[str]) -> dict[str, Any]:
+    """Return the mapping of a YAML file; empty when it is missing or damaged, which is added to the findings."""
+    text = read_text(path)
+    if text is None:
+        return {}
+    try:
+        return table(read_yaml(text, path).value)
+    except HoldfastError as error:
+        findings.append(f"{os.path.basename(path)} cannot be read: {error}")
+        return {}
 
 
 def text_of(value: Any) -> str:

@@ -51,7 +51,7 @@ def _has_tmux_session(name: str) -> bool:
 
 
 def _reason_of(pid: int, signs: Liveness) -> str | None:
-    if pid in signs.pids and _works_in(pid, signs.folders or ("/",)):
+    if pid in signs.pids and _works_in(pid, signs.pid_folders):
         return "one of its processes runs"
     for file in _open_files(pid, signs.files):
         return f"a process has {file} open"

@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.decide.analysis import interrupted_sessions, session_lineage, session_to_resume
+from holdfast.core.decide.analysis import (
+    interrupted_sessions,
+    sequence_gaps,
+    session_lineage,
+    session_to_resume,
+)
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
@@ -15,15 +20,25 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered, Warnin
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from holdfast.core.fold.fold import Fold, SupersededLines
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
-from holdfast.core.state import RunState
+from holdfast.core.state import RunState, Session
 from holdfast.core.task_state import TaskStatus
 from holdfast.core.work.foreign_tools import Tool
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.engine.commands.adopt.base import ForeignSession, Liveness, TaskWork
-from holdfast.engine.commands.adopt.lines import MAX_LINE_BYTES, head_of, read_object, rows, table, text_of
+from holdfast.engine.commands.adopt.lines import (
+    MAX_LINE_BYTES,
+    head_of,
+    must_be_file,
+    read_object,
+    rows,
+    table,
+    text_of,
+)
 from holdfast.leaf.errors import BadInput
 
 LOG = "events.jsonl"
+_VERSION = 1
+_MAX_PROBLEMS = 20
 _BATCH_BYTES = 1024 * 1024
 _CARRIED: tuple[type[Event], ...] = (
     TaskStarted,
@@ -59,7 +74,7 @@ class _Log(NamedTuple):
 def read(path: str) -> ForeignSession:
     log = _read_log(path)
     state = log.state
-    feature = state.feature or os.path.basename(os.path.dirname(os.path.abspath(path)))
+    feature = _plain(state.feature) or os.path.basename(os.path.dirname(os.path.abspath(path)))
     sid = session_to_resume(state)
     session = state.sessions[sid] if sid is not None else None
     tasks = _tasks(state, feature)
@@ -67,7 +82,7 @@ def read(path: str) -> ForeignSession:
     ended = session is not None and session.ended
     project = _project(path)
     open_work = _open_work(state, feature)
-    findings = [*log.problems, *_team_findings(feature)]
+    findings = [*_version_findings(path), *log.problems, *_gap_findings(session), *_team_findings(feature)]
     if len(interrupted_sessions(state)) > 1:
         findings.append(f"several of its sessions were interrupted; the newest, {sid}, is continued")
     adopted = ForeignSession(
@@ -82,12 +97,17 @@ def read(path: str) -> ForeignSession:
         task_states={name: task.status.lower() for name, task in state.tasks.items()},
         cwd=project,
         repo=project,
-        branch=(session.branch if session is not None else None) or f"feature/{feature}",
+        branch=_plain(session.branch if session is not None else None) or f"feature/{feature}",
         work=open_work,
-        takes_uncommitted=False,  # the checkout is the user's; unfinished work is on its own branches
+        only_on_its_branch=True,  # unfinished work is on its own branches
+        task_branches=(f"work/{feature}/", _known_branches(state)),
         keep_out=(".claude",),
         has_checkpoint=False,  # the log's own checkpoints count
-        liveness=Liveness(files=(os.path.abspath(path),)),
+        liveness=Liveness(
+            files=(os.path.abspath(path),),
+            folders=(project,) if project is not None and not ended else (),
+            program="claude",
+        ),
         next_step="continue as the log says: by itself, or after a decision",
         findings=findings,
     )
@@ -96,8 +116,13 @@ def read(path: str) -> ForeignSession:
     return adopted
 
 
+def _plain(name: str | None) -> str:
+    return (name or "").replace("\0", "")  # no path and no branch can have one
+
+
 def _lines(path: str) -> Iterator[bytes]:
     try:
+        must_be_file(path)
         with open(path, "rb") as file:
             while raw := file.readline(MAX_LINE_BYTES):
                 yield raw
@@ -139,7 +164,10 @@ def _read_log(path: str) -> _Log:
     target = session_to_resume(fold.state)
     if target is None:
         raise BadInput(f"{path}: no session is recorded in it, so there is nothing to adopt")
-    problems = [f"line {note.line}: {note.reason}" for note in (*fold.state.malformed, *fold.state.duplicates)][:20]
+    notes = [f"line {note.line}: {note.reason}" for note in (*fold.state.malformed, *fold.state.duplicates)]
+    problems = notes[:_MAX_PROBLEMS]
+    if len(notes) > _MAX_PROBLEMS:
+        problems.append(f"{len(notes) - _MAX_PROBLEMS} more lines of the log are damaged or doubtful")
     superseded = _superseded(path, fold.repeated)
     if superseded:
         fold = _fold(path, skip=superseded)
@@ -200,7 +228,7 @@ def _tasks(state: RunState, feature: str) -> TaskList:
 def _open_work(state: RunState, feature: str) -> tuple[TaskWork, ...]:
     """The branches of tasks in progress, by the agents that work on them."""
     branches = {
-        agent.task: agent.branch
+        agent.task: _plain(agent.branch)
         for agent in state.agents.values()
         if agent.task is not None and agent.branch is not None
     }
@@ -212,12 +240,31 @@ def _open_work(state: RunState, feature: str) -> tuple[TaskWork, ...]:
     return tuple(found)
 
 
+def _known_branches(state: RunState) -> frozenset[str]:
+    of_agents = {agent.branch for agent in state.agents.values() if agent.branch is not None}
+    return frozenset({*of_agents, *state.branches})
+
+
+def _version_findings(path: str) -> list[str]:
+    unknown = {text_of(line.get("v")) for line in head_of(path) if line.get("v", _VERSION) != _VERSION}
+    if not unknown:
+        return []
+    return [f"lines of the unknown version {', '.join(sorted(unknown))} are left out"]
+
+
+def _gap_findings(session: Session | None) -> list[str]:
+    gaps = sequence_gaps(session) if session is not None else []
+    missing = sum(gap.missing_count for gap in gaps)
+    return [f"{missing} of its events are missing, from seq {gaps[0].expected_seq} on"] if gaps else []
+
+
 def _team_findings(feature: str) -> list[str]:
     path = os.path.join(os.path.expanduser("~"), ".claude", "teams", feature, "config.json")
     team = read_object(path)
     if team is None:
         return [f"there is no team at {path}; the roster is recreated from the log"]
-    members = [text_of(table(member).get("name")) for member in rows(team.get("members"))]
+    names = (text_of(table(member).get("name")) for member in rows(team.get("members")))
+    members = [name for name in names if name]
     return [f"the team {feature} has {', '.join(members) or 'no members'}"]
 
 

@@ -62,7 +62,7 @@ class _Overview:
     def __init__(self, path: str) -> None:
         self.start: dict[str, Any] = {}  # what the session was started with
         self.stop: str | None = None
-        self.current: str | None = None  # the task at work when the log ends
+        self.current: str | None = None  # the newest task
         self.tasks: list[str] = []
         self.evaluated: set[str] = set()
         self.attempts: dict[str, int] = {}
@@ -80,18 +80,18 @@ class _Overview:
             self.start = self.start or payload
             self.stop = None
         elif kind == "stop":
-            self.stop, self.current = text_of(payload.get("reason")), None
+            self.stop = text_of(payload.get("reason"))
         if task is None:
             return
         if task not in self.tasks:
             self.tasks.append(task)
+        self.current = task
         if kind == "context_reset":
-            self.current = task
+            self.ends.pop(task, None)
             self.attempts[task] = self.attempts.get(task, 0) + 1
         elif kind == "evaluator_verdict" or payload.get("role") == EVALUATOR:
             self.evaluated.add(task)
         elif kind in ("task_done", "task_failed"):
-            self.current = None
             self.ends[task] = DONE if kind == "task_done" else FAILED
             self.reasons[task] = text_of(payload.get("reason"))
 
@@ -101,6 +101,8 @@ def read(folder: str) -> ForeignSession:
     overview = _Overview(_events_file(folder))
     statuses = _statuses(folder)
     statuses = overview.ends if statuses is None else statuses
+    if overview.current in statuses:
+        overview.current = None  # it ended: a status is written after its event
     feature_dir = text_of(checkpoint.get("feature_dir") or overview.start.get("feature_dir"))
     source = text_of(checkpoint.get("source") or overview.start.get("source")) or None
     tasks = _tasks(folder, feature_dir)
@@ -117,7 +119,7 @@ def read(folder: str) -> ForeignSession:
         id=session_id,
         goal=f"Tilth {os.path.basename(feature_dir)}" if feature_dir else f"Tilth session {session_id}",
         workflow="loop",
-        state=overview.stop or ("all_done" if is_done else "interrupted"),
+        state=overview.stop or _state_without_stop(checkpoint.get("status")),
         end_reason=EndReason.ALL_DONE if is_done else _REASONS.get(overview.stop or "", EndReason.INTERRUPTED),
         tasks=tasks,
         plan_folder=_inside(feature_dir, source),
@@ -148,6 +150,10 @@ def read(folder: str) -> ForeignSession:
     return session
 
 
+def _state_without_stop(status: Any) -> str:
+    return status if status in (EndReason.ALL_DONE, "prepared") else "interrupted"
+
+
 def _named_id(folder: str, overview: _Overview) -> str:
     """The id of a session whose checkpoint is lost: its branch has it, and so has its folder."""
     branch = text_of(overview.start.get("branch"))
@@ -162,6 +168,8 @@ def _findings(folder: str, checkpoint: dict[str, Any], overview: _Overview) -> l
         found.append("events.jsonl is missing; the states of its tasks are known, its history is not")
     elif (text := overview.lines.finding()) is not None:
         found.append(text)
+    if checkpoint.get("archived") is True:
+        found.append("Tilth archived it and deleted its branch: its work counts as far as the repository has it")
     known = read_object(os.path.join(folder, "task-status.json")) or {}
     unknown = sorted({text_of(status) for status in known.values()} - {DONE, FAILED, PENDING})
     if unknown:
@@ -325,10 +333,10 @@ def _verdicts(folder: str, task: str) -> list[Event]:
                 task_id=task,
                 iteration=iteration,
                 accept=verdict.get("verdict") == "accept",
-                category=verdict.get("rejection_category"),
-                concern=verdict.get("concern"),
+                category=text_of(verdict.get("rejection_category")) or None,
+                concern=text_of(verdict.get("concern")) or None,
                 evidence=evidence or None,
-                next_step=verdict.get("next_step"),
+                next_step=text_of(verdict.get("next_step")) or None,
             )
         )
     return events
