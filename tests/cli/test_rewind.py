@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+import shutil
 
 import pytest
 
@@ -33,6 +35,11 @@ def told(stage: Stage, run: str) -> str:
     said = [data["text"] for data in stage.data(run, "message.recorded") if data["speaker"] == "agent"]
     assert "EXECUTION HISTORY" in said[-1]
     return str(said[-1])
+
+
+def last_prompt(stage: Stage, run: str) -> str:
+    """The last prompt, without the history before it."""
+    return stage.prompts(run)[-1]
 
 
 def files(stage: Stage, run: str) -> dict[str, str]:
@@ -142,6 +149,16 @@ def test_only_files_leaves_the_conversation_and_tells_the_agent(stage: Stage) ->
     assert "set back" not in stage.prompts(run)[-1]
 
 
+def test_lost_worktree_comes_back_as_the_rewind_left_it(stage: Stage) -> None:
+    """Not with what the last turn wrote, which was taken back."""
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", "files", "--to", "turn-1", "-y")
+    shutil.rmtree(worktree(stage, run))
+    say(stage, run, "thank you")
+    assert files(stage, run) == {"hello.txt": "hello\n"}
+    assert conversation(stage, run)["turns"] == 4
+
+
 def test_only_conversation_leaves_the_files_and_tells_the_agent(stage: Stage) -> None:
     run = three_turns(stage)
     stage.holdfast("rewind", run, "--only", "conversation", "-y")
@@ -150,6 +167,35 @@ def test_only_conversation_leaves_the_files_and_tells_the_agent(stage: Stage) ->
     say(stage, run, "now in capitals")
     assert "the files were not" in told(stage, run)
     assert "farewell" not in told(stage, run)
+
+
+@pytest.mark.parametrize("axis", ["files", "conversation"])
+def test_agent_is_not_told_that_files_and_memory_differ_when_they_do_not(stage: Stage, axis: str) -> None:
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    stage.holdfast("rewind", run, "--undo", "-y")
+    say(stage, run, "now in capitals")
+    assert not re.search("are not in the worktree any more|the files were not", last_prompt(stage, run))
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")  # both: they agree again
+    say(stage, run, "now in capitals")
+    assert "set back" not in last_prompt(stage, run)
+
+
+@pytest.mark.parametrize(
+    ("axis", "notice"),
+    [("files", "are not in the worktree any more"), ("conversation", "the files were not")],
+)
+def test_agent_is_told_that_they_differ_once_a_rewind_is_undone_after_work(
+    stage: Stage, axis: str, notice: str
+) -> None:
+    """The work was taken back in one of the two, and not in the other."""
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    say(stage, run, "now in capitals")
+    stage.holdfast("rewind", run, "--undo", "-y")
+    say(stage, run, "now in capitals")
+    assert notice in last_prompt(stage, run)
 
 
 def test_accepted_work_goes_back_with_the_branches(stage: Stage) -> None:
