@@ -1,9 +1,11 @@
 """`holdfast rewind`: conversation, files and plan go back together; nothing is lost, and it can be taken back."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -213,6 +215,19 @@ def test_accepted_work_goes_back_with_the_branches(stage: Stage) -> None:
     stage.holdfast("wait", run)
     assert stage.file(run, "hello.txt") == "hello"
     assert len(stage.data(run, "iteration.accepted")) == 2  # the log keeps both
+
+
+def test_pages_beside_the_log_go_back_with_it(stage: Stage) -> None:
+    """Also what a point before them never had."""
+    agent = stage.book(worker(WRITE, SUBMIT), EVALUATE)
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent)
+    page = Path(run_folder(stage.home, run), "ledger", "T-1.jsonl")
+    assert len(page.read_text().splitlines()) == 1
+    stage.holdfast("rewind", run, "--to", "start", "-y")
+    assert not page.exists()
+    assert json.loads(page.parents[1].joinpath("plan.json").read_text())["tasks"]["T-1"]["status"] == "PENDING"
+    stage.holdfast("rewind", run, "--undo", "-y")
+    assert len(page.read_text().splitlines()) == 1
 
 
 def status(stage: Stage, run: str) -> str:
