@@ -17,6 +17,7 @@ from tests.cli.program import failpoint_environment
 from tests.cli.terminal import CTRL_C, answered
 from tests.cli.test_run_chat import chat, conversation, say
 from tests.support.cli_stage import EVALUATE, HANG, SUBMIT, Stage, worker
+from tests.support.crash_suite.scenarios import PIPELINE
 from tests.support.crash_suite.warm_programs import KILLED
 
 # What an agent does that was told the history: it repeats all that it was told
@@ -25,6 +26,7 @@ RETOLD = {
     "steps": [{"write": {"path": "bye.txt", "text": "bye\n"}}, {"say": "{{prompt}}"}],
 }
 
+WAITS = 6  # for an approval
 WRITE = {"write": {"path": "hello.txt", "text": "hello\n"}}
 
 
@@ -228,6 +230,26 @@ def test_pages_beside_the_log_go_back_with_it(stage: Stage) -> None:
     assert json.loads(page.parents[1].joinpath("plan.json").read_text())["tasks"]["T-1"]["status"] == "PENDING"
     stage.holdfast("rewind", run, "--undo", "-y")
     assert len(page.read_text().splitlines()) == 1
+
+
+def test_documents_that_were_taken_back_are_not_taken_for_edits(stage: Stage) -> None:
+    agent = stage.book(*PIPELINE.turns)
+    run = stage.run("write the page", "--workflow", "pipeline", "--agent", agent, code=WAITS)
+    folder = Path(run_folder(stage.home, run), "artifacts")
+
+    def documents() -> set[str]:
+        return {path.name for path in folder.rglob("*.*")}
+
+    whole = documents()
+    assert {"architecting.md", "planning.md", "summary.md"} <= whole
+    folder.joinpath("planning", "planning.md").write_text("mine\n")
+    stage.holdfast("rewind", run, "--to", "architecting-1-done", "-y")
+    assert documents() == {"architecting.md", "planning.md"}, "what a person edited stays"
+    assert stage.resume(run, code=WAITS)["ended"] == "waiting"
+    (edited,) = documents() - whole
+    assert edited.startswith("planning.edited-")
+    warnings = [data["message"] for data in stage.data(run, "warning.logged") if "was edited" in data["message"]]
+    assert all("planning.md" in warning for warning in warnings)
 
 
 def status(stage: Stage, run: str) -> str:

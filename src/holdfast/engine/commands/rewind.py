@@ -20,6 +20,7 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.diff import ChangedFile, compare_commits
 from holdfast.engine.queries.logs import end_of_log, view_run
 from holdfast.engine.queries.points import Abandoned, PointSearch, was_rewound_since
+from holdfast.engine.session.artifacts import delete_abandoned
 from holdfast.engine.session.projections import write_projections
 from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.repository import open_repository
@@ -143,6 +144,7 @@ async def rewind_run(
         _check(plan, then, run.state)
         await branch_targets(workspace.repository, run_id, then)  # raises before anything changes
         await _keep_worktrees(workspace)
+        before = run.state
         event = RunRewound(
             at=run.head.position,
             position=plan.position,
@@ -154,6 +156,7 @@ async def rewind_run(
         _FAILPOINT.before()
         await run.rewind(event, then)
         _FAILPOINT.after()
+        delete_abandoned(home.folder(run_id), before, run.state)
         salvaged = await finish_rewind(workspace, then)
         write_projections(home.folder(run_id), run.state)
         return RewindResult(run_id, plan.point, plan.position, tuple(salvaged))
