@@ -383,6 +383,28 @@ def test_pushed_branch_is_named_and_stays_where_it_was_pushed(stage: Stage) -> N
     assert stage.project.git("rev-parse", branch, at=stage.project.remote) == pushed
 
 
+def test_push_after_a_rewind_says_how_to_replace_what_was_taken_back(stage: Stage) -> None:
+    """Nothing is forced, and what is behind on the remote is not taken for pushed."""
+    run = chat(stage, RETOLD)
+    stage.holdfast("accept", run)
+    stage.holdfast("wait", run)
+    stage.holdfast("push", run)
+    branch = f"holdfast/{run}/main"
+    pushed = stage.project.git("rev-parse", branch, at=stage.project.remote)
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")
+    assert "a rewind took back" in stage.holdfast("push", run, code=5).err
+    say(stage, run, "the farewell, please")
+    stage.holdfast("accept", run)
+    stage.holdfast("wait", run)
+    refused = stage.holdfast("push", run, code=5).err
+    assert stage.project.git("rev-parse", branch, at=stage.project.remote) == pushed
+    advice = re.search(r"with: git (push .*); then", refused)
+    assert advice is not None
+    stage.project.git(*advice[1].split())
+    stage.holdfast("push", run)
+    assert stage.project.git("rev-parse", branch, at=stage.project.remote) == stage.project.git("rev-parse", branch)
+
+
 def test_search_finds_only_what_counts(stage: Stage) -> None:
     """Also when the catalog had it before the rewind, and again when that is undone."""
     run = three_turns(stage)
