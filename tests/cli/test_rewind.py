@@ -313,6 +313,7 @@ def test_unknown_point_is_refused_with_the_known_ones(stage: Stage) -> None:
     assert "the newest are turn-1" in refused.err
     assert "never rewound" in stage.holdfast("rewind", run, "--undo", "-y", code=4).err
     assert "-y" in stage.holdfast("rewind", run, code=5).err
+    assert "fewer than 9 turns of a worker" in stage.holdfast("rewind", run, "--to", "-9", code=4).err
 
 
 def test_ambiguous_turn_is_refused_with_a_name_for_each(stage: Stage) -> None:

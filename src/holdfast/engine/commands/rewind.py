@@ -181,7 +181,7 @@ def _check_run(run_id: str, state: RunState, request: RewindRequest) -> None:
     if state.run.archived:
         raise NothingToDo(f"run {run_id} is archived: its worktrees and branches are gone")
     if request.task is not None and request.task not in state.tasks:
-        raise BadInput(f"run {run_id} has no task {request.task!r}; it has {', '.join(state.tasks)}")
+        raise BadInput(f"run {run_id} has no task {request.task!r}; it has {', '.join(state.tasks) or 'none yet'}")
 
 
 def _check(plan: RewindPlan, then: RunState, now: RunState) -> None:

@@ -153,7 +153,10 @@ class PointSearch:
         async for point in self._points():
             if self._scan.turns_after(point, task) >= count and (task is None or point.task in (None, task)):
                 return point
-        raise NothingToDo(f"the run has no {count} turns that could be taken back")
+        missing = "no turn" if count <= 1 else f"fewer than {count} turns"
+        raise NothingToDo(
+            f"the run has {missing} of a worker that could be taken back; `holdfast show RUN --points` lists the points"
+        )
 
     async def _find_before(self, position: Position, to: str, task: str | None) -> Point:
         known: list[Point] = []
