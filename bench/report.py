@@ -22,6 +22,8 @@ the load named above.
   the imports. The figure with a snapshot is the median of the openings in that process; the first opening of each
   process has its own row. The log is in the page cache for all sides. The seed's way is that of the Resume Protocol:
   every line through `json.loads` into a list, then a filter.
+- **A rewind** is what the command does, with the plan that it shows first, in a process of its own. The kernel counts
+  what that process reads (`rchar`), also from the page cache.
 - **Memory** is the growth of the process from after its imports to its peak (`VmHWM`). Both logs have the same number
   of tasks; one has ten times as many messages.
 - **Starting** spawns `.venv/bin/holdfast` and the bare interpreter in turn, with output to `/dev/null`, bytecode

@@ -7,9 +7,9 @@ import pytest
 
 from tests.cli.program import failpoint_environment
 from tests.cli.test_rewind import files, three_turns, told
-from tests.cli.test_run_chat import conversation, say
+from tests.cli.test_run_chat import chat, conversation, say
 from tests.cli.test_run_permissions import COMMAND
-from tests.support.cli_stage import Stage, outcome, wait_for_event
+from tests.support.cli_stage import HANG, Stage, outcome, wait_for_event
 from tests.support.crash_suite.warm_programs import KILLED
 
 
@@ -99,6 +99,24 @@ def test_two_forks_at_one_point_are_equal(stage: Stage) -> None:
     told_of_each = [json.dumps(state(stage, each)).replace(each, "RUN") for each in (first, second)]
     assert told_of_each[0] == told_of_each[1]
     assert files(stage, first) == files(stage, second) == {"hello.txt": "HELLO\n"}
+
+
+def test_parent_may_be_at_work(stage: Stage) -> None:
+    """The fork begins before the turn that is open, and the parent goes on in it."""
+    run = chat(stage, {"when": "wait there", "steps": [{"write": {"path": "half.txt", "text": "half\n"}}, HANG]})
+    sending = stage.start("send", run, "wait there")
+    stage.hangs()
+    other = fork(stage, run)
+    assert files(stage, other) == {"hello.txt": "hello\n"}
+    assert conversation(stage, other)["turns"] == 1
+    assert stage.holdfast("show", run, "--json").object["status"] == "running"
+    say(stage, other, "the farewell, please")
+    assert files(stage, other) == {"hello.txt": "hello\n", "bye.txt": "bye\n"}
+    stage.holdfast("stop", run)
+    sending.communicate()
+    assert files(stage, run) == {"hello.txt": "hello\n", "half.txt": "half\n"}
+    stage.holdfast("verify", run)
+    stage.holdfast("verify", other)
 
 
 def test_permission_that_was_revoked_since_is_not_in_a_fork(stage: Stage) -> None:

@@ -300,3 +300,20 @@ def test_bundle_that_decides_what_runs_here_needs_trust(stage: Stage, elsewhere:
     elsewhere("import", path, "--trust")
     elsewhere("resume", run, "--quiet")
     assert mark.exists()
+
+
+def test_imported_run_goes_back_to_points_from_before_the_move(stage: Stage, elsewhere: Program, finished: str) -> None:
+    elsewhere("import", "--trust", _export(stage, finished))
+    plan = elsewhere("rewind", finished, "--to", "start", "--dry-run", "--json").object
+    assert plan["abandoned"]["calls"] == [], "what an agent wrote in its worktree was in the other home"
+    assert [file["path"] for change in plan["worktrees"] for file in change["files"]] == ["hello.txt"]
+    elsewhere("rewind", finished, "--to", "turn-1", "-y")
+    assert Path(elsewhere.home, "runs", finished, "tasks", "T-1", "hello.txt").read_text() == "hello\n"
+    elsewhere("rewind", finished, "--undo", "-y")
+    assert elsewhere("ls", "--json").object["status"] == "done"
+    elsewhere("rewind", finished, "--to", "turn-1", "-y")
+    elsewhere("resume", finished)
+    assert elsewhere("ls", "--json").object["status"] == "done"
+    elsewhere("merge", finished)
+    assert Path(elsewhere.cwd, "hello.txt").read_text() == "hello\n"
+    assert elsewhere("verify", finished, "--json").object["whole"]

@@ -1,7 +1,11 @@
 """`holdfast rewind`: conversation, files and plan go back together; nothing is lost, and it can be taken back."""
 
 import asyncio
+import json
 import os
+import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,7 @@ from tests.cli.program import failpoint_environment
 from tests.cli.terminal import CTRL_C, answered
 from tests.cli.test_run_chat import chat, conversation, say
 from tests.support.cli_stage import EVALUATE, HANG, SUBMIT, Stage, worker
+from tests.support.crash_suite.scenarios import PIPELINE
 from tests.support.crash_suite.warm_programs import KILLED
 
 # What an agent does that was told the history: it repeats all that it was told
@@ -21,6 +26,7 @@ RETOLD = {
     "steps": [{"write": {"path": "bye.txt", "text": "bye\n"}}, {"say": "{{prompt}}"}],
 }
 
+WAITS = 6  # for an approval
 WRITE = {"write": {"path": "hello.txt", "text": "hello\n"}}
 
 
@@ -33,6 +39,11 @@ def told(stage: Stage, run: str) -> str:
     said = [data["text"] for data in stage.data(run, "message.recorded") if data["speaker"] == "agent"]
     assert "EXECUTION HISTORY" in said[-1]
     return str(said[-1])
+
+
+def last_prompt(stage: Stage, run: str) -> str:
+    """The last prompt, without the history before it."""
+    return stage.prompts(run)[-1]
 
 
 def files(stage: Stage, run: str) -> dict[str, str]:
@@ -142,6 +153,16 @@ def test_only_files_leaves_the_conversation_and_tells_the_agent(stage: Stage) ->
     assert "set back" not in stage.prompts(run)[-1]
 
 
+def test_lost_worktree_comes_back_as_the_rewind_left_it(stage: Stage) -> None:
+    """Not with what the last turn wrote, which was taken back."""
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", "files", "--to", "turn-1", "-y")
+    shutil.rmtree(worktree(stage, run))
+    say(stage, run, "thank you")
+    assert files(stage, run) == {"hello.txt": "hello\n"}
+    assert conversation(stage, run)["turns"] == 4
+
+
 def test_only_conversation_leaves_the_files_and_tells_the_agent(stage: Stage) -> None:
     run = three_turns(stage)
     stage.holdfast("rewind", run, "--only", "conversation", "-y")
@@ -150,6 +171,35 @@ def test_only_conversation_leaves_the_files_and_tells_the_agent(stage: Stage) ->
     say(stage, run, "now in capitals")
     assert "the files were not" in told(stage, run)
     assert "farewell" not in told(stage, run)
+
+
+@pytest.mark.parametrize("axis", ["files", "conversation"])
+def test_agent_is_not_told_that_files_and_memory_differ_when_they_do_not(stage: Stage, axis: str) -> None:
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    stage.holdfast("rewind", run, "--undo", "-y")
+    say(stage, run, "now in capitals")
+    assert not re.search("are not in the worktree any more|the files were not", last_prompt(stage, run))
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")  # both: they agree again
+    say(stage, run, "now in capitals")
+    assert "set back" not in last_prompt(stage, run)
+
+
+@pytest.mark.parametrize(
+    ("axis", "notice"),
+    [("files", "are not in the worktree any more"), ("conversation", "the files were not")],
+)
+def test_agent_is_told_that_they_differ_once_a_rewind_is_undone_after_work(
+    stage: Stage, axis: str, notice: str
+) -> None:
+    """The work was taken back in one of the two, and not in the other."""
+    run = three_turns(stage)
+    stage.holdfast("rewind", run, "--only", axis, "-y")
+    say(stage, run, "now in capitals")
+    stage.holdfast("rewind", run, "--undo", "-y")
+    say(stage, run, "now in capitals")
+    assert notice in last_prompt(stage, run)
 
 
 def test_accepted_work_goes_back_with_the_branches(stage: Stage) -> None:
@@ -167,6 +217,39 @@ def test_accepted_work_goes_back_with_the_branches(stage: Stage) -> None:
     stage.holdfast("wait", run)
     assert stage.file(run, "hello.txt") == "hello"
     assert len(stage.data(run, "iteration.accepted")) == 2  # the log keeps both
+
+
+def test_pages_beside_the_log_go_back_with_it(stage: Stage) -> None:
+    """Also what a point before them never had."""
+    agent = stage.book(worker(WRITE, SUBMIT), EVALUATE)
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent)
+    page = Path(run_folder(stage.home, run), "ledger", "T-1.jsonl")
+    assert len(page.read_text().splitlines()) == 1
+    stage.holdfast("rewind", run, "--to", "start", "-y")
+    assert not page.exists()
+    assert json.loads(page.parents[1].joinpath("plan.json").read_text())["tasks"]["T-1"]["status"] == "PENDING"
+    stage.holdfast("rewind", run, "--undo", "-y")
+    assert len(page.read_text().splitlines()) == 1
+
+
+def test_documents_that_were_taken_back_are_not_taken_for_edits(stage: Stage) -> None:
+    agent = stage.book(*PIPELINE.turns)
+    run = stage.run("write the page", "--workflow", "pipeline", "--agent", agent, code=WAITS)
+    folder = Path(run_folder(stage.home, run), "artifacts")
+
+    def documents() -> set[str]:
+        return {path.name for path in folder.rglob("*.*")}
+
+    whole = documents()
+    assert {"architecting.md", "planning.md", "summary.md"} <= whole
+    folder.joinpath("planning", "planning.md").write_text("mine\n")
+    stage.holdfast("rewind", run, "--to", "architecting-1-done", "-y")
+    assert documents() == {"architecting.md", "planning.md"}, "what a person edited stays"
+    assert stage.resume(run, code=WAITS)["ended"] == "waiting"
+    (edited,) = documents() - whole
+    assert edited.startswith("planning.edited-")
+    warnings = [data["message"] for data in stage.data(run, "warning.logged") if "was edited" in data["message"]]
+    assert all("planning.md" in warning for warning in warnings)
 
 
 def status(stage: Stage, run: str) -> str:
@@ -230,6 +313,7 @@ def test_unknown_point_is_refused_with_the_known_ones(stage: Stage) -> None:
     assert "the newest are turn-1" in refused.err
     assert "never rewound" in stage.holdfast("rewind", run, "--undo", "-y", code=4).err
     assert "-y" in stage.holdfast("rewind", run, code=5).err
+    assert "fewer than 9 turns of a worker" in stage.holdfast("rewind", run, "--to", "-9", code=4).err
 
 
 def test_ambiguous_turn_is_refused_with_a_name_for_each(stage: Stage) -> None:
@@ -298,6 +382,28 @@ def test_pushed_branch_is_named_and_stays_where_it_was_pushed(stage: Stage) -> N
     stage.holdfast("rewind", run, "--to", "start", "-y")
     assert stage.project.git("rev-parse", branch) != pushed
     assert stage.project.git("rev-parse", branch, at=stage.project.remote) == pushed
+
+
+def test_push_after_a_rewind_says_how_to_replace_what_was_taken_back(stage: Stage) -> None:
+    """Nothing is forced, and what is behind on the remote is not taken for pushed."""
+    run = chat(stage, RETOLD)
+    stage.holdfast("accept", run)
+    stage.holdfast("wait", run)
+    stage.holdfast("push", run)
+    branch = f"holdfast/{run}/main"
+    pushed = stage.project.git("rev-parse", branch, at=stage.project.remote)
+    stage.holdfast("rewind", run, "--to", "turn-1", "-y")
+    assert "a rewind took back" in stage.holdfast("push", run, code=5).err
+    say(stage, run, "the farewell, please")
+    stage.holdfast("accept", run)
+    stage.holdfast("wait", run)
+    refused = stage.holdfast("push", run, code=5).err
+    assert stage.project.git("rev-parse", branch, at=stage.project.remote) == pushed
+    advice = re.search(r"with: git (push .*); then", refused)
+    assert advice is not None
+    stage.project.git(*advice[1].split())
+    stage.holdfast("push", run)
+    assert stage.project.git("rev-parse", branch, at=stage.project.remote) == stage.project.git("rev-parse", branch)
 
 
 def test_search_finds_only_what_counts(stage: Stage) -> None:

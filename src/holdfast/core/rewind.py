@@ -119,19 +119,22 @@ def _message_after(then: RunState, message: OpenMessage) -> OpenMessage:
 
 
 def _restore_conversation(then: Conversation, now: Conversation | None, event: RunRewound) -> None:
+    """Its notice, that files and memory differ, is that of the point when the files go back too."""
     if now is None:  # it was opened in a part that was abandoned before, and its rewind is undone
         _leave_session(then)
-        then.rewound = None
         return
     then.cost, then.tokens, then.priced, then.estimate = now.cost, now.tokens, now.priced, now.estimate
     then.pid, then.start_time, then.boot_id = now.pid, now.start_time, now.boot_id
     if (then.last_turn, then.interrupted_turns) == (now.last_turn, now.interrupted_turns):
-        then.token, then.dollars, then.blank, then.rewound = now.token, now.dollars, now.blank, now.rewound
+        then.token, then.dollars, then.blank = now.token, now.dollars, now.blank
         then.last_message, then.fork_source = now.last_message, now.fork_source
+        then.rewound = now.rewound if event.only == RewindAxis.CONVERSATION else then.rewound
         return
     _leave_session(then)
     then.dollars, then.blank = 0.0, False
-    then.rewound = FILES_AHEAD_NOTICE if event.only == RewindAxis.CONVERSATION else None
+    is_undone_at_once = event.undoes is not None and now.rewound is not None  # the files did not change in between
+    if event.only == RewindAxis.CONVERSATION and not is_undone_at_once:
+        then.rewound = FILES_AHEAD_NOTICE
 
 
 def _leave_session(then: Conversation) -> None:
@@ -148,4 +151,8 @@ FILES_AHEAD_NOTICE = (
 FILES_BEHIND_NOTICE = (
     "The files of your worktree were set back to an earlier point ({point}), and the conversation was not: changes "
     "that you remember making since then are not in the worktree any more. Look at the files as they are."
+)
+FILES_RETURNED_NOTICE = (
+    "A rewind of the files of your worktree was taken back: they are again what they were before it. "
+    "Look at the files as they are."
 )

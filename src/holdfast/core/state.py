@@ -245,7 +245,7 @@ class Branch(msgspec.Struct):
     agents: list[str] = []  # a task's branch: branches of its agent whose commits it took over
     unsaved: str | None = None  # the last snapshot of its worktree, until it is committed or saved at removal
     turn: int = 0  # the last turn whose files were kept, as people count them
-    turn_files: str | None = None  # the snapshot after it
+    turn_files: str | None = None  # the snapshot after it, or what a rewind set the files back to
     committed: str | None = None  # a task's branch: the newest commit of the run on it
     during: str | None = None  # a later snapshot, taken during the turn after that
     prepared: str | None = None  # the key of the setup that its worktree had; None since it was made

@@ -34,6 +34,18 @@ def test_work_is_done_shown_searched_messaged_rewound_forked_merged_and_reset(st
     holdfast("send", run, "and say goodbye")
     assert stage.resume(run)["ended"] == "all_done"
     assert stage.file(run, "bye.txt") == "bye"
+    assert holdfast("show", run, "--points", "--json").objects[-1]["label"] == "start"
+    holdfast("rewind", run, "--to", "turn-1", "-y")
+    assert holdfast("ls", "--json").object["status"] == "rewound"
+    assert "goodbye" not in holdfast("logs", run).out
+    assert holdfast("ls", "--search", "goodbye").lines == []
+    holdfast("rewind", run, "--undo", "-y")
+    assert holdfast("ls", "--json").object["status"] == "done"
+    assert stage.file(run, "bye.txt") == "bye"
+    holdfast("rewind", run, "--to", "turn-1", "-y")
+    holdfast("send", run, "and say goodbye")
+    assert stage.resume(run)["ended"] == "all_done"
+    assert stage.file(run, "bye.txt") == "bye"
     forked = str(holdfast("fork", run, "--json").object["run"])
     assert {row["id"] for row in holdfast("ls", "--json").objects} == {run, forked}
     holdfast("export", run, "-o", os.path.join(stage.folder, "page.html"))

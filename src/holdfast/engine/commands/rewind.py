@@ -18,8 +18,9 @@ from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
 from holdfast.engine.queries.diff import ChangedFile, compare_commits
-from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.points import Abandoned, PointSearch
+from holdfast.engine.queries.logs import end_of_log, view_run
+from holdfast.engine.queries.points import Abandoned, PointSearch, was_rewound_since
+from holdfast.engine.session.artifacts import delete_abandoned
 from holdfast.engine.session.projections import write_projections
 from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.repository import open_repository
@@ -82,11 +83,19 @@ class RewindResult(msgspec.Struct, frozen=True):
 
 
 class PreparedRewind(NamedTuple):
-    """A plan, and what carrying it out needs again: the state at the point. Another rewind makes it invalid."""
+    """A plan, and what carrying it out needs again: the state at the point. Another rewind makes it invalid.
+
+    `end` is where the log ended when it was planned.
+    """
 
     plan: RewindPlan
     then: RunState
     rewinds: Sequence[Rewind]
+    end: Position
+
+    async def is_valid(self, log: Log, state: RunState, request: RewindRequest) -> bool:
+        """Whether the plan is still what was asked for. The state does not count rewinds of files, which undo does."""
+        return self.rewinds == state.rewinds and not (request.undo and await was_rewound_since(log, self.end))
 
 
 async def plan_rewind(home: Home, run_id: str, request: RewindRequest) -> RewindPlan:
@@ -96,6 +105,7 @@ async def plan_rewind(home: Home, run_id: str, request: RewindRequest) -> Rewind
 
 async def prepare_rewind(home: Home, run_id: str, request: RewindRequest) -> PreparedRewind:
     """Plan a rewind and keep what `rewind_run` would have to read again. Changes nothing."""
+    end = await end_of_log(home, run_id)
     view = await view_run(home, run_id)
     log, state = home.store.log(run_id), view.state
     plan = await _plan(log, run_id, view.folder, state, request)
@@ -106,7 +116,7 @@ async def prepare_rewind(home: Home, run_id: str, request: RewindRequest) -> Pre
         confine(repository, run_id, view.folder, lambda: state, run_config_for(home, state))
         worktrees = await _worktree_changes(repository, run_id, view.folder, then, state)
         plan = msgspec.structs.replace(plan, worktrees=worktrees)
-    return PreparedRewind(msgspec.structs.replace(plan, running=view.holder is not None), then, state.rewinds)
+    return PreparedRewind(msgspec.structs.replace(plan, running=view.holder is not None), then, state.rewinds, end)
 
 
 async def rewind_run(
@@ -126,7 +136,7 @@ async def rewind_run(
         if run.state.effects:
             kinds = ", ".join(sorted({effect.kind for effect in run.state.effects.values()}))
             raise Denied(f"the outcome of an effect is unknown ({kinds}); resume the run first, which settles it")
-        if prepared is not None and not request.undo and prepared.rewinds == run.state.rewinds:
+        if prepared is not None and await prepared.is_valid(log, run.state, request):
             plan, then = prepared.plan, prepared.then
         else:
             plan = await _plan(log, run_id, home.folder(run_id), run.state, request)
@@ -134,6 +144,7 @@ async def rewind_run(
         _check(plan, then, run.state)
         await branch_targets(workspace.repository, run_id, then)  # raises before anything changes
         await _keep_worktrees(workspace)
+        before = run.state
         event = RunRewound(
             at=run.head.position,
             position=plan.position,
@@ -145,6 +156,7 @@ async def rewind_run(
         _FAILPOINT.before()
         await run.rewind(event, then)
         _FAILPOINT.after()
+        delete_abandoned(home.folder(run_id), before, run.state)
         salvaged = await finish_rewind(workspace, then)
         write_projections(home.folder(run_id), run.state)
         return RewindResult(run_id, plan.point, plan.position, tuple(salvaged))
@@ -169,7 +181,7 @@ def _check_run(run_id: str, state: RunState, request: RewindRequest) -> None:
     if state.run.archived:
         raise NothingToDo(f"run {run_id} is archived: its worktrees and branches are gone")
     if request.task is not None and request.task not in state.tasks:
-        raise BadInput(f"run {run_id} has no task {request.task!r}; it has {', '.join(state.tasks)}")
+        raise BadInput(f"run {run_id} has no task {request.task!r}; it has {', '.join(state.tasks) or 'none yet'}")
 
 
 def _check(plan: RewindPlan, then: RunState, now: RunState) -> None:

@@ -48,6 +48,7 @@ _TYPES = frozenset(
 )
 _TURN = re.compile(r"turn-(?P<number>\d{1,9})-(?P<conversation>[0-9a-f]+)-(?P<turn>[0-9a-f]+)")
 _TYPE = re.compile(rb'"type":"([a-z_.]+)"')
+_ANY_RUN = "[^/]+-[0-9a-z]{6}"
 _MAX_TEXT_CHARS = 200
 _PUSH = "push"
 _PUBLISHING = {_PUSH: "pushed {}", "pull_request": "opened a pull request: {}", "merge.into": "merged into {}"}
@@ -225,9 +226,9 @@ class AbandonedScan:
     """Collects what a rewind leaves behind, from the end of a log back."""
 
     def __init__(self, folder: str) -> None:
-        """`folder` has the worktrees of the run."""
-        self._folder = folder
-        self._inside = _worktrees_in(re.escape(folder))
+        """`folder` has the worktrees of the run on this machine; elsewhere they are in another home."""
+        self._run_id = os.path.basename(folder)
+        self._inside = _worktrees_of(re.escape(self._run_id))
         self._events: list[Position] = []
         self._turns: list[Position] = []
         self._published: list[tuple[Position, str]] = []
@@ -243,10 +244,10 @@ class AbandonedScan:
             case EffectHappened():
                 self._happened[seen.event.effect] = seen.event
             case EffectIntended() if seen.event.kind in _PUBLISHING and seen.event.effect in self._happened:
-                text = _published(seen.event, self._happened[seen.event.effect], os.path.basename(self._folder))
+                text = _published(seen.event, self._happened[seen.event.effect], self._run_id)
                 self._published.append((seen.start, text))
             case RunForked():  # before it is the past of another run, in the worktrees of that one
-                self._inside = _worktrees_in(re.escape(os.path.dirname(self._folder)) + "/[^/]+")
+                self._inside = _worktrees_of(_ANY_RUN)
             case ToolDetailed():
                 self._details.setdefault((seen.event.conversation, seen.event.call), seen.event)
             case ToolCalled():
@@ -292,8 +293,9 @@ def _update_of(event: ToolCalled | ToolDetailed) -> dict[str, Any]:
     }
 
 
-def _worktrees_in(folder: str) -> re.Pattern[str]:
-    return re.compile(f"{folder}/(tasks/[^/]+|workspace)(/.*)?")
+def _worktrees_of(run_id: str) -> re.Pattern[str]:
+    """Paths in the worktrees of a run, in the home of any machine that worked on it."""
+    return re.compile(f".*/runs/{run_id}/(tasks/[^/]+|workspace)(/.*)?", re.DOTALL)
 
 
 def _outside_text(call: ToolCall, inside: re.Pattern[str]) -> str | None:

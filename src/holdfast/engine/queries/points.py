@@ -28,7 +28,16 @@ from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.store.base import Log, Position
 from holdfast.store.live_log import LiveLog
 
-__all__ = ["Abandoned", "Point", "PointKind", "PointSearch", "list_points", "newest_point", "points_back"]
+__all__ = [
+    "Abandoned",
+    "Point",
+    "PointKind",
+    "PointSearch",
+    "list_points",
+    "newest_point",
+    "points_back",
+    "was_rewound_since",
+]
 
 _BACK = re.compile(r"-(\d{1,9})")
 _EVENT = re.compile(r"(?P<sid>[0-9a-zA-Z]+):(?P<seq>\d{1,15})|@(?P<position>\d{1,18})")
@@ -79,6 +88,16 @@ async def newest_point(log: Log, state: RunState) -> Point | None:
     async for point in points_back(log, state):
         return point
     return None
+
+
+async def was_rewound_since(log: Log, position: Position) -> bool:
+    """Whether a rewind of any kind follows a position of the log. Reads no more than what follows it."""
+    async for seen in events_back(log):
+        if seen.start < position:
+            return False
+        if isinstance(seen.event, RunRewound):
+            return True
+    return False
 
 
 class PointSearch:
@@ -134,7 +153,10 @@ class PointSearch:
         async for point in self._points():
             if self._scan.turns_after(point, task) >= count and (task is None or point.task in (None, task)):
                 return point
-        raise NothingToDo(f"the run has no {count} turns that could be taken back")
+        missing = "no turn" if count <= 1 else f"fewer than {count} turns"
+        raise NothingToDo(
+            f"the run has {missing} of a worker that could be taken back; `holdfast show RUN --points` lists the points"
+        )
 
     async def _find_before(self, position: Position, to: str, task: str | None) -> Point:
         known: list[Point] = []

@@ -59,6 +59,21 @@ def write_artifacts(folder: str, state: RunState) -> None:
     _delete_other_formats(folder, state)
 
 
+def delete_abandoned(folder: str, before: RunState, after: RunState) -> None:
+    """Delete the documents that a rewind took back, unless a person edited them.
+
+    Left behind, they would be taken for edits of those that are written in their place.
+    """
+    kept = {f"{stem}.{ending}": document.text for stem, ending, document in _documents(after)}
+    for stem, ending, document in _documents(before):
+        file, text = f"{stem}.{ending}", document.text
+        difference = _compare(folder, stem, ending, document)
+        is_ours = difference is None or difference.status is ArtifactStatus.OLDER
+        if is_ours and kept.get(file) != text:
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, file))
+
+
 def _delete_other_formats(folder: str, state: RunState) -> None:
     """Delete a document's older format, such as JSON for data that is YAML now. An edited file stays."""
     for stem, ending, document in _documents(state):

@@ -7,6 +7,7 @@ the run is done. Documents of phases are different: if one cannot be written, th
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from glob import glob
 
 import msgspec
 
@@ -19,13 +20,14 @@ from holdfast.leaf.files.disk import make_directories, replace
 from holdfast.workflows.prompt_templates import file_name
 
 _FAILPOINT = failpoint_pair("projection.write")
+_PLAN, _LEARNINGS = "plan.json", "proposed-learnings.md"
 
 
 def write_ledger(folder: str, task: str, verdicts: Sequence[EvaluatorVerdict]) -> None:
     """Write the entries of a ledger. The time comes first, as in the ledgers of other tools."""
     rows = [{"ts": verdict.ts, **msgspec.to_builtins(verdict)} for verdict in verdicts]
     lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    _write(os.path.join(folder, "ledger", f"{worktree_names('', task).leaf}.jsonl"), lines)
+    _write(os.path.join(folder, _ledger(task)), lines)
 
 
 def write_plan(folder: str, state: RunState) -> None:
@@ -36,14 +38,14 @@ def write_plan(folder: str, state: RunState) -> None:
         "plan": state.plan,
         "tasks": {name: {"status": task.status, "title": task.summary} for name, task in tasks.items()},
     }
-    _write(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
+    _write(os.path.join(folder, _PLAN), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
 
 
 def write_learnings(folder: str, learnings: Sequence[str]) -> None:
     """Write the learnings for the user, who copies accepted ones to the project's own guide."""
     lines = "".join(f"- {' '.join(learning.split())}\n" for learning in learnings)
     page = f"# Proposed learnings\n\nMove what you agree with into AGENTS.md.\n\n{lines}"
-    _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
+    _write(os.path.join(folder, _LEARNINGS), page.encode())
 
 
 def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
@@ -51,7 +53,7 @@ def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> 
     for role, proposed in preferences.items():
         lines = "".join(f"- {' '.join(preference.split())}\n" for preference in proposed)
         page = f"# Proposed preferences for {role}\n\n`holdfast preferences` accepts or refuses them.\n\n{lines}"
-        _write(os.path.join(folder, f"proposed-preferences-{file_name(role)}.md"), page.encode(errors="replace"))
+        _write(os.path.join(folder, _preferences(role)), page.encode(errors="replace"))
 
 
 def write_projections(folder: str, state: RunState) -> None:
@@ -69,6 +71,30 @@ def write_pages(folder: str, state: RunState) -> None:
     for name, task in state.tasks.items():
         if task.verdicts:
             write_ledger(folder, name, task.verdicts)
+    if state.rewinds:
+        _delete_abandoned(folder, state)
+
+
+def _delete_abandoned(folder: str, state: RunState) -> None:
+    """Delete the pages of what a rewind took back: nothing would write them again."""
+    kept = {_ledger(name) for name, task in state.tasks.items() if task.verdicts}
+    kept |= {_preferences(role) for role in state.preferences}
+    kept |= {_PLAN} if state.plan is not None else set()
+    kept |= {_LEARNINGS} if state.learnings else set()
+    ledgers = glob(os.path.join("ledger", "*.jsonl"), root_dir=folder)
+    names = [_PLAN, _LEARNINGS, *ledgers, *glob(_preferences("*"), root_dir=folder)]
+    for name in names:
+        if name not in kept:
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+
+
+def _ledger(task: str) -> str:
+    return os.path.join("ledger", f"{worktree_names('', task).leaf}.jsonl")
+
+
+def _preferences(role: str) -> str:
+    return f"proposed-preferences-{file_name(role)}.md"
 
 
 def _write(path: str, data: bytes) -> None:

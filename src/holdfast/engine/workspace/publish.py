@@ -8,7 +8,14 @@ from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import MergeInto, OpenPullRequest, ProbeOutcome, Push
 from holdfast.git.exclusive import lock_repository
 from holdfast.git.merge_into import BranchMoved, build_merge
-from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch, web_repository
+from holdfast.git.remote import (
+    can_open_pull_requests,
+    choose_remote,
+    compare_link,
+    default_branch,
+    remote_branch_commit,
+    web_repository,
+)
 from holdfast.git.worktrees.worktree import NotOurWorktree, status_of
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.ids import new_effect_id
@@ -100,11 +107,32 @@ async def push_branch(workspace: Workspace, remote_name: str | None) -> Publishe
     remote = await choose_remote(workspace.repository, remote_name)
     effect = Push(remote=remote, commit=await workspace.tip())
     branch, lacking = workspace.place().branch, await count_uncommitted(workspace)
+    await _refuse_if_rewound(workspace, effect)
     there = await effect.probe(workspace.effects.site(""))
     if there.outcome is ProbeOutcome.YES:
         return PublishedBranch(branch, remote, there.result["commit"], already=True, uncommitted=lacking)
     await workspace.effects.perform(effect)
     return PublishedBranch(branch, remote, effect.commit, already=False, uncommitted=lacking)
+
+
+async def _refuse_if_rewound(workspace: Workspace, effect: Push) -> None:
+    """Raise `Denied` when the branch on the remote still ends with what a rewind took back: no push is forced."""
+    state, repository, branch = workspace.effects.run.state, workspace.repository, workspace.place().branch
+    pushed = state.published.get(Push.kind)
+    if not state.rewinds or pushed is None or pushed.commit is None or pushed.where != effect.remote:
+        return
+    if await repository.commit_of(pushed.commit) is None or await repository.is_ancestor(pushed.commit, effect.commit):
+        return
+    if await remote_branch_commit(repository, effect.remote, branch) == pushed.commit:
+        advice = (
+            f"replace them with: git push --force-with-lease={branch}:{pushed.commit[:12]} {effect.remote} {branch}"
+        )
+        if workspace.info.remote is not None:  # a cluster run: no checkout has its branch
+            advice = f"delete it there with: git push {workspace.info.remote} --delete {branch}"
+        raise Denied(
+            f"{branch} on {effect.remote} still has commits that a rewind took back, and Holdfast forces no push; "
+            f"{advice}; then try again"
+        )
 
 
 async def _pull_request_base(workspace: Workspace, remote: str) -> str:

@@ -88,7 +88,9 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
         await run.append(IterationEnded(task_id=task, iteration=found.iteration, reason=WORKTREE_LOST))
     source = "its branch; changes that were not committed are lost"
     if snapshot.commit is not None:
-        source = snapshot.description
+        worker = run.state.conversations.get(found.worker or "")
+        is_rewound = worker is not None and worker.rewound is not None
+        source = "the files as a rewind left them; later changes are lost" if is_rewound else snapshot.description
     await _record_recreation(workspace, task, source)
     await workspace.open_worktree(task, files=snapshot.commit)
     return not is_lost

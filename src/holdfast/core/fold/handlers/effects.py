@@ -86,6 +86,8 @@ def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[s
             _note_turn(branch, str(effect.arguments.get("name")))
         case "snapshot.restore" | "worktree.rewind":
             branch.unsaved, branch.during = _str_or_none(effect.arguments.get("commit")), None
+            if effect.kind == "worktree.rewind":  # a lost worktree is restored from there, not from what was abandoned
+                branch.turn_files = branch.unsaved
         case "commit.unwind":
             branch.unsaved = _str_or_none(result.get("unwound")) or branch.unsaved
             branch.theirs = _str_or_none(result.get("theirs")) or branch.theirs

@@ -3,7 +3,7 @@
 from holdfast.core.events.rewind import RewindAxis, RewindFinished, RunForked, RunRewound
 from holdfast.core.fold.handlers.base import on
 from holdfast.core.log.codec import Line
-from holdfast.core.rewind import FILES_BEHIND_NOTICE
+from holdfast.core.rewind import FILES_BEHIND_NOTICE, FILES_RETURNED_NOTICE
 from holdfast.core.state import OpenRewind, RunState
 
 
@@ -13,9 +13,11 @@ def _files_rewound(state: RunState, _: Line, event: RunRewound) -> None:
     if event.only != RewindAxis.FILES:
         return
     state.rewinding = OpenRewind(event.at, event.position, event.only, event.point)
+    behind = FILES_BEHIND_NOTICE.format(point=event.point or "earlier")
     for conversation in state.conversations.values():
         if conversation.turns and conversation.started:
-            conversation.rewound = FILES_BEHIND_NOTICE.format(point=event.point or "earlier")
+            is_undone_at_once = event.undoes is not None and conversation.rewound is not None
+            conversation.rewound = FILES_RETURNED_NOTICE if is_undone_at_once else behind
 
 
 @on(RunForked)
