@@ -1,6 +1,7 @@
 """Finds when a provider accepts requests again, from the headers and the body of its error. Pure."""
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
@@ -35,8 +36,10 @@ def _reset_headers(headers: Mapping[str, str], now: float) -> Iterator[float]:
     for name, value in headers.items():
         if "ratelimit" not in name or not re.search(r"-reset(-|$)", name):
             continue
-        remaining = headers.get(re.sub(r"-reset(-|$)", r"-remaining\1", name))
-        if remaining is not None and _parse_number(remaining) != 0:
+        remaining, status = (
+            headers.get(re.sub(r"-reset(-|$)", rf"-{other}\1", name)) for other in ("remaining", "status")
+        )
+        if (remaining is not None and _parse_number(remaining) != 0) or (status or "").startswith("allowed"):
             continue  # this limit was not reached
         at = _parse_moment(value, now)
         if at is not None:
@@ -59,6 +62,11 @@ def _resets_in_body(body: object, now: float) -> Iterator[float]:
     elif isinstance(body, list):
         for value in body:
             yield from _resets_in_body(value, now)
+    elif isinstance(body, str) and "{" in body:  # some agents pass the provider's answer on as text
+        try:
+            yield from _resets_in_body(json.JSONDecoder().raw_decode(body, body.index("{"))[0], now)
+        except (ValueError, RecursionError):
+            return
 
 
 def _parse_moment(value: Any, now: float, *, is_duration: bool = False) -> float | None:
