@@ -97,7 +97,7 @@ def test_summer_time_is_respected() -> None:
         ("claude", "You've hit your org's monthly usage limit", "quota", None),
         (
             "claude",
-            "API Error: 400 You have reached your specified API usage limits. Regain access on 2026-04-01 at 00:00 UTC.",
+            "API Error: 400 You have reached your specified API usage limits. Access again on 2026-04-01 at 00:00 UTC.",
             "quota",
             27 * 24 * HOUR + 14 * HOUR,
         ),
