@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,15 @@ def elsewhere(stage: Stage, tmp_path: Path) -> Program:
     clone = tmp_path / "clone"
     stage.project.git("clone", "-q", "--no-local", stage.project.path, str(clone))
     return stage.holdfast.elsewhere(home=str(tmp_path / "other-home"), cwd=str(clone))
+
+
+def test_ordinary_run_needs_no_trust(stage: Stage, elsewhere: Program) -> None:
+    command = [sys.executable, "-m", "holdfast", "agent", "playbook", stage.book(HELLO).partition(":")[2]]
+    config = Path(stage.holdfast.environment()["XDG_CONFIG_HOME"], "holdfast", "config.toml")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"[agents.mine]\ncommand = {json.dumps(command)}\n")
+    run = stage.run("say hello kelp", "--agent", "mine")
+    assert elsewhere("import", _export(stage, run), "--json").object["run"] == run
 
 
 @pytest.fixture
