@@ -166,6 +166,23 @@ def _damage(members: Members) -> None:
     members["repo.bundle"] = members["repo.bundle"][:-1] + b"x"
 
 
+def _garbage(members: Members) -> None:
+    _replace(members, "repo.bundle", b"not of git")
+
+
+def _cut_commits(members: Members) -> None:
+    _replace(members, "repo.bundle", members["repo.bundle"][:-30])
+
+
+def _bad_ref(name: str) -> Callable[[Members], None]:
+    def add(members: Members) -> None:
+        manifest = json.loads(members["manifest.json"])
+        manifest["refs"][f"refs/heads/holdfast/{manifest['run']}/{name}"] = "0" * 40
+        members["manifest.json"] = json.dumps(manifest).encode()
+
+    return add
+
+
 def _lose_file(members: Members) -> None:
     del members["repo.bundle"]
 
@@ -195,6 +212,11 @@ HOSTILE = (
     (_edit_log, "is not whole"),
     (_cut_log, "not the one that was exported"),
     (_damage, "is damaged"),
+    (_garbage, "git cannot read the commits in the bundle"),
+    (_cut_commits, "git cannot read the commits in the bundle"),
+    (_bad_ref("a b"), "is not one of its run"),
+    (_bad_ref("a\0b"), "is not one of its run"),
+    (_bad_ref("a.lock"), "is not one of its run"),
     (_lose_file, "lacks repo.bundle"),
     (_unlisted, "list of files does not"),
     (_add_file("../escaped"), "is not one of a run"),
