@@ -214,6 +214,19 @@ def test_a_fallback_continues_at_once_with_the_history(stage: Stage) -> None:
     assert attached[1]["rung"] == "history injection"
 
 
+def test_a_fallback_that_cannot_start_does_not_park_the_run_beyond_the_reset(stage: Stage) -> None:
+    """A person is not there to log it in: the first agent continues once its limit is over."""
+    later = {"resume_context": True, "steps": [WROTE]}
+    tired = stage.book(later, {"when": ".", "steps": [limited(4)]}, name="tired")
+    broken = stage.book(worker(), name="broken", start=[{"crash": {"how": "exit", "code": 3}}])
+    options = ("--workflow", "solo", "--agent", tired, "--set", f'roles.worker.fallback=["{broken}"]')
+    run = stage.run(*options, stage.tasks("A"))
+    assert stage.data(run, "outage.met")[0]["agent"] == broken
+    assert "failed to start" in stage.data(run, "outage.met")[0]["detail"]
+    assert [d["agent"] for d in stage.data(run, "conversation.opened")] == [tired, broken, tired]
+    assert stage.file(run, "a.txt") == "a"
+
+
 @pytest.mark.parametrize("goes_back", [False, True])
 def test_a_fallback_gives_back_only_if_told_to(stage: Stage, *, goes_back: bool) -> None:
     new = {"how": "refuses", "message": "usage limit reached, try again in 2 seconds", "once": True}
