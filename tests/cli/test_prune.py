@@ -191,7 +191,9 @@ def test_deleted_run_leaves_its_summary_and_the_end_of_its_chain(stage: Stage, a
     assert not os.path.exists(run_folder(stage.home, archived))
     left = stage.holdfast("show", archived, "--json").object
     assert (left["goal"], left["chain"]) == ("say hello kelp", verdict["chain"])
-    assert "deleted by a retention rule" in stage.holdfast("show", archived).out
+    shown = stage.holdfast("show", archived).out
+    assert "deleted by a retention rule" in shown
+    assert "0 tokens, cost unknown" in shown
     assert "was deleted by a retention rule" in stage.holdfast("logs", archived, code=4).complaint
     assert stage.project.show("main:hello.txt") == "hello"
 
