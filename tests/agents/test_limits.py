@@ -36,7 +36,8 @@ def at(*moment: int, zone: str = "UTC") -> float:
         ("resets 3pm (America/Los_Angeles)", at(2026, 3, 4, 15, zone="America/Los_Angeles")),
         ("resets 9:30am (UTC)", at(2026, 3, 5, 9, 30)),  # it is ten: tomorrow
         ("resets Oct 9, 5pm (Europe/Berlin)", at(2026, 10, 9, 17, zone="Europe/Berlin")),
-        ("resets Jan 2 at 5pm (UTC)", at(2027, 1, 2, 17)),
+        ("resets Jan 2 at 5pm (UTC)", None),  # it has passed, and the next one is ten months away
+        ("resets Mar 1, 5pm (UTC)", None),
         ("try again at Nov 3rd, 2026 4:05 PM.", at(2026, 11, 3, 16, 5)),
         ("resets Monday at 9am", at(2026, 3, 9, 9)),
         ("resets Wed 9am", at(2026, 3, 11, 9)),
@@ -72,6 +73,18 @@ def at(*moment: int, zone: str = "UTC") -> float:
 def test_times_are_read(text: str, expected: float | None) -> None:
     found = reset_time(text, NOW, dt.UTC)
     assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_day_of_next_year_needs_no_year() -> None:
+    new_year_eve = at(2026, 12, 31, 22)
+    assert reset_time("resets Jan 2 at 5pm (UTC)", new_year_eve) == at(2027, 1, 2, 17)
+    assert reset_time("resets 1am (UTC)", new_year_eve) == at(2027, 1, 1, 1)
+    assert reset_time("resets Dec 30, 5pm (UTC)", new_year_eve) is None
+
+
+def test_a_leap_day_is_a_day_of_the_next_leap_year_only() -> None:
+    assert reset_time("resets Feb 29 (UTC)", at(2028, 2, 28, 22)) == at(2028, 2, 29)
+    assert reset_time("resets Feb 29 (UTC)", at(2028, 3, 2)) is None
 
 
 def test_summer_time_is_respected() -> None:

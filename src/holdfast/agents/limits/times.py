@@ -39,6 +39,7 @@ _AHEAD = re.compile(
 )
 _ALLOWANCE = re.compile(r"\b(?:requests?|messages?|prompts?|tokens?|calls?|queries|times)\s*$", re.IGNORECASE)
 _DAYS = ("date", "weekday", "relative")
+_ROLLOVER = dt.timedelta(days=100)  # without a year, a day further ahead has passed: limits last a month at most
 _AHEAD_CHARS = 40  # between such a word and the time
 
 _EPOCH = re.compile(r"(?<!\d)(1[6-9]\d{8}|[2-3]\d{9})(\d{3})?(?!\d)")
@@ -145,8 +146,8 @@ def _moment(match: re.Match[str], today: dt.datetime) -> dt.datetime | None:
             return None
         month = _MONTHS.index(name[0][:3].lower()) + 1
         moment = moment.replace(year=int(year[0]) if year else today.year, month=month, day=int(day[0]))
-        is_over = year is None and moment < today - dt.timedelta(days=1)
-        return moment.replace(year=today.year + 1) if is_over else moment
+        next_year = moment.replace(year=today.year + 1) if year is None and moment < earliest else moment
+        return next_year if next_year - today < _ROLLOVER else moment
     if weekday:
         moment += dt.timedelta(days=(_WEEKDAYS.index(weekday[:3].lower()) - today.weekday()) % 7)
         return moment if moment >= earliest else moment + dt.timedelta(days=7)
