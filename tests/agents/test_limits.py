@@ -87,6 +87,15 @@ def test_a_leap_day_is_a_day_of_the_next_leap_year_only() -> None:
     assert reset_time("resets Feb 29 (UTC)", at(2028, 3, 2)) is None
 
 
+def test_data_of_any_depth_is_read() -> None:
+    data: Any = {"retryAfter": 12}
+    for _ in range(5000):
+        data = {"error": data}
+    found = problem_in_error("usage limit reached", NOW, data=data)
+    assert found is not None
+    assert (found.kind, found.resets_at) == ("quota", None)
+
+
 def test_summer_time_is_respected() -> None:
     before = at(2026, 3, 28, 20, zone="Europe/Berlin")
     assert reset_time("resets 6am (Europe/Berlin)", before) == at(2026, 3, 29, 6, zone="Europe/Berlin")

@@ -78,5 +78,5 @@ def _as_text(data: Any) -> str:
         return ""
     try:
         return data if isinstance(data, str) else json.dumps(data)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return ""

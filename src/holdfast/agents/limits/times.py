@@ -29,8 +29,8 @@ _SPAN = (
     r"(?:weeks?|w|days?|d|hours?|hrs?|hr|h|milliseconds?|ms|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])"
 )
 _DURATION = re.compile(
-    r"\b(?:in|after|within|wait|another)(?:\s+(?:about|approximately|around|another|up to|less than|~))?\s*[:=~]?\s*"
-    rf"(?P<spans>{_SPAN}(?:(?:\s*,\s*|\s+and\s+|\s*){_SPAN})*)",
+    r"\b(?:in|after|within|wait|another)(?:\s+(?:about|approximately|around|another|up to|less than|~))?"
+    rf"\s*(?:[:=~]\s*)?(?P<spans>{_SPAN}(?:(?:\s*,\s*|\s+and\s+|\s*){_SPAN})*)",
     re.IGNORECASE,
 )
 _ONE_SPAN = re.compile(r"(?P<number>\d+(?:\.\d+)?|\ban?\b)\s*(?P<unit>ms|millisecond|[wdhms])", re.IGNORECASE)
