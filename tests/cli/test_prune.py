@@ -281,6 +281,21 @@ def test_settings_choose_the_runs_by_age_and_state(holdfast: Program) -> None:
     assert {run["id"] for run in holdfast("ls", "--json").objects} == {"new-abc234", "open-abc234", "told-abc234"}
 
 
+def test_run_is_not_deleted_before_the_steps_that_come_first(holdfast: Program) -> None:
+    """Its messages were to stay for ten years, and the run for a day after that."""
+    make_run(holdfast.home, "old-abc234", said("kelp"), RunArchived(salvaged=[]), DONE, at=OLD)
+    _configure(holdfast.home, transcripts_after="3650d", delete_after="1d")
+    assert "nothing is due" in holdfast("prune", "-y", code=4).complaint
+    _configure(holdfast.home, compress_after="30d", transcripts_after="3650d", delete_after="1d")
+    assert holdfast("prune", "--dry-run", "--json").object["step"] == "compress"
+    holdfast("prune", "-y")
+    assert "nothing is due" in holdfast("prune", "-y", code=4).complaint
+    assert "kelp" in holdfast("logs", "old").out
+    _configure(holdfast.home, compress_after="30d", transcripts_after="60d", delete_after="60d")
+    holdfast("prune", "-y")
+    assert holdfast("ls", "--json").out == ""
+
+
 def test_interrupted_run_that_was_archived_is_no_run_for_a_rule(holdfast: Program) -> None:
     """A person archived work that never ended: only a person prunes it."""
     make_run(holdfast.home, "open-abc234", said("kelp"), RunArchived(salvaged=[]), at=OLD)
