@@ -11,6 +11,7 @@ class Wording(NamedTuple):
     outage: tuple[str, ...] = ()
 
 
+_ENDS = r"(?!\s+(?!resets)\w)"  # a sentence that goes on is about limits
 _API_QUOTA = r"\[?API Error:? .{0,200}?(?:\b429\b|quota|rate.?limit|exhausted|throttl)"
 _API_OUTAGE = (
     r"\[?API Error:? .{0,200}?(?:\b5(?:0[0234]|29)\b|overloaded|unavailable|fetch failed|timed out|connection error"
@@ -24,8 +25,8 @@ CLAUDE = Wording(
         r"You(?:'|’)ve used up your (?:extra )?usage",
         r"You have reached your specified (?:\w+ )*usage limits",
         r"Your org(?:anization)? (?:is out of|has (?:hit|reached|used up) its) (?:\w+ ){0,3}(?:usage|limit|credits)",
-        r"(?:(?:\d+-hour|weekly|daily|session|usage|opus|sonnet|fable)(?: \w+)? )?limit reached(?!\s+\w)",
-        r"Spend(?:ing)? cap reached",
+        rf"(?:(?:\d+-hour|weekly|daily|session|usage|opus|sonnet|fable)(?: \w+)? )?limit reached{_ENDS}",
+        rf"Spend(?:ing)? cap reached{_ENDS}",
         r"You(?:'|’)re out of (?:extra )?(?:usage|credits)",
         r"Credit balance is too low",
         r"\[?API Error:? .{0,200}?(?:usage limit|credit balance is too low)",
@@ -58,8 +59,8 @@ GEMINI = Wording(
         r"You have exhausted your (?:daily )?(?:quota|capacity)",
         r"You have reached your (?:daily )?[\w.-]+ quota limit",
         r"Quota exceeded for (?:quota )?metric",
-        r"Resource has been exhausted",
-        r"Usage limit reached for ",
+        r"Resource has been exhausted \(",
+        r"Usage limit reached for (?:all )?[\w.-]+(?: models)?\.",
         r"(?:Rate limiting detected|Possible quota limitations)",
         _API_QUOTA,
     ),
@@ -93,17 +94,15 @@ QWEN = Wording(
 OPENCODE = Wording(
     quota=(
         r"(?:Free )?usage (?:limit )?exceeded",
-        r"(?:(?:\d+-hour|monthly|weekly|daily) )?usage limit reached(?!\s+\w)",
-        r"Subscription quota exceeded",
-        r"Too Many Requests\b",
-        r"Insufficient balance\b",
+        rf"(?:(?:\d+-hour|monthly|weekly|daily) )?usage limit reached{_ENDS}",
+        rf"(?:Subscription quota exceeded|Too Many Requests|Insufficient balance){_ENDS}",
         r"(?:(?:AI_)?APICallError: )?rate limit (?:exceeded|reached)",
         r"(?:AI_)?APICallError: .{0,200}?(?:quota|rate.?limit|too many requests|\b429\b)",
     ),
     outage=(
         r"(?:AI_)?APICallError: .{0,200}?(?:overloaded|unavailable|cannot connect|\b50[0234]\b)",
         r"(?:AI_)?RetryError: ",
-        r"Provider is overloaded",
+        rf"Provider is overloaded{_ENDS}",
     ),
 )
 KIMI = Wording(
