@@ -20,6 +20,16 @@ _NOW = 1_800_000_000.0
         ({"x-ratelimit-reset-tokens": "250ms"}, None, 0.25),
         ({"x-ratelimit-reset-tokens": "9h", "x-ratelimit-remaining-tokens": "5"}, None, None),
         ({"anthropic-ratelimit-unified-reset": "1800007200"}, None, 7200),
+        (
+            {
+                "anthropic-ratelimit-unified-5h-reset": "1800007200",
+                "anthropic-ratelimit-unified-5h-status": "rejected",
+                "anthropic-ratelimit-unified-7d-reset": "1800400000",
+                "anthropic-ratelimit-unified-7d-status": "allowed_warning",
+            },
+            None,
+            7200,
+        ),
         ({"anthropic-ratelimit-requests-reset": "2027-01-15T08:01:00Z"}, None, 60),
         ({}, {"error": {"details": [{"retryDelay": "34s"}]}}, 34),
         ({}, {"error": {"details": [{"metadata": {"quotaResetTimeStamp": "2027-01-15T08:02:00Z"}}]}}, 120),

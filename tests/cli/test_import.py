@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,15 @@ def elsewhere(stage: Stage, tmp_path: Path) -> Program:
     clone = tmp_path / "clone"
     stage.project.git("clone", "-q", "--no-local", stage.project.path, str(clone))
     return stage.holdfast.elsewhere(home=str(tmp_path / "other-home"), cwd=str(clone))
+
+
+def test_ordinary_run_needs_no_trust(stage: Stage, elsewhere: Program) -> None:
+    command = [sys.executable, "-m", "holdfast", "agent", "playbook", stage.book(HELLO).partition(":")[2]]
+    config = Path(stage.holdfast.environment()["XDG_CONFIG_HOME"], "holdfast", "config.toml")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"[agents.mine]\ncommand = {json.dumps(command)}\n")
+    run = stage.run("say hello kelp", "--agent", "mine")
+    assert elsewhere("import", _export(stage, run), "--json").object["run"] == run
 
 
 @pytest.fixture
@@ -156,6 +166,23 @@ def _damage(members: Members) -> None:
     members["repo.bundle"] = members["repo.bundle"][:-1] + b"x"
 
 
+def _garbage(members: Members) -> None:
+    _replace(members, "repo.bundle", b"not of git")
+
+
+def _cut_commits(members: Members) -> None:
+    _replace(members, "repo.bundle", members["repo.bundle"][:-30])
+
+
+def _bad_ref(name: str) -> Callable[[Members], None]:
+    def add(members: Members) -> None:
+        manifest = json.loads(members["manifest.json"])
+        manifest["refs"][f"refs/heads/holdfast/{manifest['run']}/{name}"] = "0" * 40
+        members["manifest.json"] = json.dumps(manifest).encode()
+
+    return add
+
+
 def _lose_file(members: Members) -> None:
     del members["repo.bundle"]
 
@@ -185,6 +212,11 @@ HOSTILE = (
     (_edit_log, "is not whole"),
     (_cut_log, "not the one that was exported"),
     (_damage, "is damaged"),
+    (_garbage, "git cannot read the commits in the bundle"),
+    (_cut_commits, "git cannot read the commits in the bundle"),
+    (_bad_ref("a b"), "is not one of its run"),
+    (_bad_ref("a\0b"), "is not one of its run"),
+    (_bad_ref("a.lock"), "is not one of its run"),
     (_lose_file, "lacks repo.bundle"),
     (_unlisted, "list of files does not"),
     (_add_file("../escaped"), "is not one of a run"),

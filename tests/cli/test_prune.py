@@ -191,7 +191,9 @@ def test_deleted_run_leaves_its_summary_and_the_end_of_its_chain(stage: Stage, a
     assert not os.path.exists(run_folder(stage.home, archived))
     left = stage.holdfast("show", archived, "--json").object
     assert (left["goal"], left["chain"]) == ("say hello kelp", verdict["chain"])
-    assert "deleted by a retention rule" in stage.holdfast("show", archived).out
+    shown = stage.holdfast("show", archived).out
+    assert "deleted by a retention rule" in shown
+    assert "0 tokens, cost unknown" in shown
     assert "was deleted by a retention rule" in stage.holdfast("logs", archived, code=4).complaint
     assert stage.project.show("main:hello.txt") == "hello"
 
@@ -277,6 +279,21 @@ def test_settings_choose_the_runs_by_age_and_state(holdfast: Program) -> None:
     _configure(holdfast.home, compress_after="30d", delete_after="60d")
     holdfast("prune", "-y")
     assert {run["id"] for run in holdfast("ls", "--json").objects} == {"new-abc234", "open-abc234", "told-abc234"}
+
+
+def test_run_is_not_deleted_before_the_steps_that_come_first(holdfast: Program) -> None:
+    """Its messages were to stay for ten years, and the run for a day after that."""
+    make_run(holdfast.home, "old-abc234", said("kelp"), RunArchived(salvaged=[]), DONE, at=OLD)
+    _configure(holdfast.home, transcripts_after="3650d", delete_after="1d")
+    assert "nothing is due" in holdfast("prune", "-y", code=4).complaint
+    _configure(holdfast.home, compress_after="30d", transcripts_after="3650d", delete_after="1d")
+    assert holdfast("prune", "--dry-run", "--json").object["step"] == "compress"
+    holdfast("prune", "-y")
+    assert "nothing is due" in holdfast("prune", "-y", code=4).complaint
+    assert "kelp" in holdfast("logs", "old").out
+    _configure(holdfast.home, compress_after="30d", transcripts_after="60d", delete_after="60d")
+    holdfast("prune", "-y")
+    assert holdfast("ls", "--json").out == ""
 
 
 def test_interrupted_run_that_was_archived_is_no_run_for_a_rule(holdfast: Program) -> None:

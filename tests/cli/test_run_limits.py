@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,45 @@ def test_watch_resumes_a_parked_run_at_its_reset(stage: Stage) -> None:
     assert prompts_at(stage, run)[1] >= dt.datetime.fromisoformat(hit["resets_at"]).timestamp()
 
 
+def chat_at_limit(stage: Stage, *options: str, code: int) -> str:
+    agent = stage.book(once(limited(6)), {"when": "the greeting", "steps": [WROTE, {"say": "greeted"}]})
+    chat = ("--workflow", "chat", "--agent", agent, "--set", "chat.idle=0", *options)
+    return stage.run("write the greeting", *chat, code=code)
+
+
+def test_watch_continues_a_chat_when_its_limit_is_over(stage: Stage) -> None:
+    run = chat_at_limit(stage, "--set", "quota.wait=0", code=1)
+    (hit,) = stage.data(run, "quota.hit")
+    (listed,) = stage.holdfast("ls", "--json").objects
+    assert (listed["status"], listed["resumes_at"]) == ("quota", hit["until"])
+    assert stage.data(run, "warning.logged") == []
+    with watching(stage) as process:
+        assert heard(process, lambda told: told["told"].startswith("resumed"))["run"] == run
+        stage.holdfast("wait", run)
+    _, second = prompts_at(stage, run)
+    assert second >= dt.datetime.fromisoformat(hit["resets_at"]).timestamp()
+    assert stage.states(run) == {"T-1": "REVIEW"}
+    assert "The request was:\nwrite the greeting" in stage.prompts(run)[1]
+
+
+def test_waiting_for_a_limit_takes_no_processor(stage: Stage) -> None:
+    """Also after the time in which a chat that waits for its user would have ended."""
+    agent = stage.book(once(limited(6)), {"when": "the greeting", "steps": [WROTE]})
+    chat = ("--workflow", "chat", "--agent", agent, "--set", "chat.idle=0")
+    with stage.start("run", "write the greeting", *chat) as process:
+        wait_for_event(process, "quota.hit")
+        before = processor_time(process.pid)
+        wait_for_event(process, "turn.started")
+        assert processor_time(process.pid) - before < 2, "of 5 seconds"
+        process.communicate()
+
+
+def processor_time(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class SetClock(WallClock):
     """A clock that the test sets; sleeping takes no time, and lets it be set."""
 
@@ -172,6 +212,19 @@ def test_a_fallback_continues_at_once_with_the_history(stage: Stage) -> None:
     assert (stage.file(run, "a.txt"), stage.file(run, "b.txt")) == ("a", "b")
     attached = stage.data(run, "conversation.attached")
     assert attached[1]["rung"] == "history injection"
+
+
+def test_a_fallback_that_cannot_start_does_not_park_the_run_beyond_the_reset(stage: Stage) -> None:
+    """A person is not there to log it in: the first agent continues once its limit is over."""
+    later = {"resume_context": True, "steps": [WROTE]}
+    tired = stage.book(later, {"when": ".", "steps": [limited(4)]}, name="tired")
+    broken = stage.book(worker(), name="broken", start=[{"crash": {"how": "exit", "code": 3}}])
+    options = ("--workflow", "solo", "--agent", tired, "--set", f'roles.worker.fallback=["{broken}"]')
+    run = stage.run(*options, stage.tasks("A"))
+    assert stage.data(run, "outage.met")[0]["agent"] == broken
+    assert "failed to start" in stage.data(run, "outage.met")[0]["detail"]
+    assert [d["agent"] for d in stage.data(run, "conversation.opened")] == [tired, broken, tired]
+    assert stage.file(run, "a.txt") == "a"
 
 
 @pytest.mark.parametrize("goes_back", [False, True])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from tests.cli.test_run_watched import cut_off
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, worker
@@ -144,6 +145,17 @@ def test_export_afterwards_has_the_same_spans(stage: Stage, receiver: Receiver) 
         for span in scope["spans"]
     ]
     assert {span["spanId"] for span in written} == before.keys()
+
+
+def test_what_has_not_ended_is_exported_without_a_status(stage: Stage, receiver: Receiver) -> None:
+    limited = {"error": {"code": -32603, "message": "usage limit reached, try again in 3 hours"}}
+    stage.ended("run", "write", "--agent", stage.book(worker(WROTE, limited)), code=1)
+    stage.holdfast("export", stage.only_run(), "--otlp", "--endpoint", receiver.url)
+    requests = (ExportTraceServiceRequest.FromString(each.body) for each in receiver.requests if "traces" in each.path)
+    spans = [s for each in requests for part in each.resource_spans for scope in part.scope_spans for s in scope.spans]
+    codes = {span.name.partition(" ")[0]: span.status.code for span in spans}
+    assert (codes["run"], codes["task"]) == (Status.STATUS_CODE_UNSET, Status.STATUS_CODE_UNSET)
+    assert (codes["invoke_agent"], codes["execute_tool"]) == (Status.STATUS_CODE_ERROR, Status.STATUS_CODE_OK)
 
 
 def test_a_collector_that_is_away_or_hangs_holds_up_nothing(stage: Stage, receiver: Receiver) -> None:

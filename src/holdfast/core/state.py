@@ -143,6 +143,7 @@ class Conversation(msgspec.Struct):
     fork_source: ForkSource | None = None  # after a rewind: the session to copy, up to a message
     last: str | None = None  # the stop reason of its last turn, or `interrupted`
     cuts: int = 0  # unfinished turns in a row, since the run was resumed
+    limited: bool = False  # its last turn met a limit or an outage of its agent's provider
     granted: dict[str, str] = {}  # permission answers by fingerprint that may not have reached the agent
     dollars: float = 0.0  # the reported cost of the agent session of its token
     tokens: int = 0  # of all its agent sessions

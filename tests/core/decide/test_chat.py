@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.decide.actions import ActionKey, RuntimeFacts
+from holdfast.core.decide.actions import ActionKey, AgentPause, RuntimeFacts
 from holdfast.core.decide.chat import decide_chat, has_work_to_do, next_prompt
 from holdfast.core.decide.phases import decide
 from holdfast.core.messages.schema import MessageKind
+from holdfast.core.provider_limit import LimitKind
 from holdfast.core.state import Conversation, Effect, EffectStatus, OpenMessage, RunState
 from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
@@ -30,6 +31,7 @@ def stage(of: TaskStage, **more: Any) -> RunState:
 
 
 INTERRUPTED = Conversation("a", "worker", "T-1", state="waiting_for_input", turns=1, last="interrupted", cuts=1)
+LIMITED = Conversation("a", "worker", "T-1", state="waiting_for_input", turns=1, last="refused", limited=True)
 NEVER_PROMPTED = Conversation("a", "worker", "T-1")
 PEERS = {
     "c": Conversation("a", "worker", "T-1", state="waiting_for_input", turns=1),
@@ -46,6 +48,9 @@ PEERS = {
         ("its user said something", chat(messages={"m": SAID}), "converse T-1 (message)"),
         ("an interrupted turn waits for its user", chat(worker=INTERRUPTED), ""),
         ("a message continues it", chat(worker=INTERRUPTED, messages={"m": SAID}), "converse T-1 (message)"),
+        ("a turn that met a limit is continued", chat(worker=LIMITED), "converse T-1 (go on)"),
+        ("also when its user said more", chat(worker=LIMITED, messages={"m": SAID}), "converse T-1 (message)"),
+        ("its user accepts what there is", chat(worker=LIMITED, messages={"m": ACCEPT}), "accept T-1"),
         ("its session died before the task was in review", stage(TaskStage.WORK), "await user T-1"),
         ("its user accepts", chat(messages={"m": ACCEPT}), "accept T-1"),
         ("what was said before that comes first", chat(messages={"m": SAID, "n": ACCEPT}), "converse T-1 (message)"),
@@ -103,6 +108,19 @@ def test_chat_whose_agent_cannot_be_started_is_parked() -> None:
     assert describe(decide_chat(chat(messages={"m": SAID}), BOUNDS, stuck)) == "stop (parked)"
 
 
+@pytest.mark.parametrize("state", [chat(worker=LIMITED), chat(messages={"m": SAID})])
+def test_chat_whose_agent_is_paused_waits_or_ends_until_then(state: RunState) -> None:
+    near = RuntimeFacts(idle_s=99.0, paused={"a": AgentPause(LimitKind.QUOTA, 60.0, parks=False)})
+    assert describe(decide_chat(state, BOUNDS, near)) == ""
+    far = RuntimeFacts(paused={"a": AgentPause(LimitKind.QUOTA, 7200.0, parks=True)})
+    assert describe(decide_chat(state, BOUNDS, far)) == "stop (quota)"
+
+
+def test_chat_whose_agent_is_paused_is_idle_when_there_is_nothing_to_send() -> None:
+    paused = RuntimeFacts(idle_s=99.0, paused={"a": AgentPause(LimitKind.QUOTA, 7200.0, parks=True)})
+    assert describe(decide_chat(chat(), BOUNDS, paused)) == "stop (idle)"
+
+
 def test_chat_beyond_its_limit_stops() -> None:
     state = chat(messages={"m": SAID})
     state.budget.input_tokens = 7
@@ -121,6 +139,7 @@ def test_prompt_delivers_what_came_before_the_work_is_accepted() -> None:
     [
         (chat(), False),
         (chat(worker=INTERRUPTED), False),
+        (chat(worker=LIMITED), True),
         (chat(messages={"m": SAID}), True),
         (stage(TaskStage.MERGE), True),
         (chat(Task(TaskStatus.COMPLETE), conversations={}), False),

@@ -26,6 +26,7 @@ def _found(event_type: str, data: Any) -> list[str]:
         ("plan.created", {"tasks": [{"id": "T-1", "agent": "claude --dangerous"}]}, "--dangerous"),
         ("effect.intended", {"kind": "push", "arguments": {"remote": "--upload-pack=touch x;"}}, "--upload-pack"),
         ("effect.intended", {"kind": "push", "arguments": {"remote": "ext::sh -c x"}}, "ext::"),
+        ("task.started", {"taskId": "T-1", "agent": "worker of T-1", "x": {"agent": "sh -c x"}}, "sh -c"),
         ("task.committed", {"task_id": "T-1", "commit": "--output=/x"}, "--output"),
     ],
 )
@@ -41,6 +42,7 @@ def test_what_runs_a_command_needs_trust(event_type: str, data: Any, named: str)
         ("message.recorded", {"conversation": "c", "speaker": "user", "text": "--output=/x"}),
         ("effect.intended", {"kind": "push", "arguments": {"remote": "origin", "commit": "0" * 40}}),
         ("run.created", {"run_id": "r", "remote": None}),
+        ("task.started", {"taskId": "T-1", "agent": "worker of T-1"}),
     ],
 )
 def test_ordinary_lines_need_none(event_type: str, data: Any) -> None:

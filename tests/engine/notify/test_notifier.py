@@ -281,3 +281,21 @@ async def test_url_of_another_scheme_is_not_repeated_it_may_hold_a_token(home: H
         await end_session(home, "all_done")
     problem = Outbox(home.folder(RUN)).load().last_problem
     assert problem == "phone: it is not an http or https URL (scheme ftp, host files.example)"
+
+
+async def test_one_that_is_dropped_while_it_is_sent_is_no_bug(
+    home: Home, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More wait than an outbox holds, while the receiver keeps the first."""
+    receiver.hangs = True
+    targets = {"slow": NotifyTarget(webhook=receiver.url)}
+    async with notifying(home, RUN, targets):
+        await end_session(home, "all_done")
+        await until(lambda: len(receiver.requests) == 1)
+        await end_session(home, *["all_done"] * 200)
+        await until(lambda: Outbox(home.folder(RUN)).load().given_up == 1)
+        receiver.hangs = False
+        receiver.released.set()
+        await until(lambda: len(receiver.requests) > 1)
+    assert caplog.messages == []
+    assert Outbox(home.folder(RUN)).load().given_up == 1

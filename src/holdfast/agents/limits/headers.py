@@ -1,12 +1,14 @@
 """Finds when a provider accepts requests again, from the headers and the body of its error. Pure."""
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
+_MAX_DEPTH = 20  # of what an agent or a provider sent
 _MAX_RESET_S = 400 * 24 * 3600.0  # a later reset is a parsing error
 
 
@@ -35,30 +37,38 @@ def _reset_headers(headers: Mapping[str, str], now: float) -> Iterator[float]:
     for name, value in headers.items():
         if "ratelimit" not in name or not re.search(r"-reset(-|$)", name):
             continue
-        remaining = headers.get(re.sub(r"-reset(-|$)", r"-remaining\1", name))
-        if remaining is not None and _parse_number(remaining) != 0:
+        remaining, status = (
+            headers.get(re.sub(r"-reset(-|$)", rf"-{other}\1", name)) for other in ("remaining", "status")
+        )
+        if (remaining is not None and _parse_number(remaining) != 0) or (status or "").startswith("allowed"):
             continue  # this limit was not reached
         at = _parse_moment(value, now)
         if at is not None:
             yield at
 
 
-def _resets_in_body(body: object, now: float) -> Iterator[float]:
+def _resets_in_body(body: object, now: float, depth: int = 0) -> Iterator[float]:
     """Yield Google's RetryInfo and quotaResetTimeStamp; `resets_at` and `resets_in_seconds` of subscription limits."""
-    if isinstance(body, dict):
-        for key, value in body.items():
-            if key in ("retryDelay", "resets_in_seconds", "retry_after", "retryAfter"):
-                at = _parse_moment(value, now, is_duration=True)
-            elif key in ("quotaResetTimeStamp", "resets_at", "reset_at", "resetsAt"):
-                at = _parse_moment(value, now)
-            else:
-                yield from _resets_in_body(value, now)
-                continue
-            if at is not None:
-                yield at
-    elif isinstance(body, list):
-        for value in body:
-            yield from _resets_in_body(value, now)
+    decoded = _decode(body) if isinstance(body, str) else body
+    if isinstance(decoded, dict):
+        yield from (at for key, value in decoded.items() if (at := _reset_of(key, value, now)) is not None)
+    values = decoded.values() if isinstance(decoded, dict) else decoded if isinstance(decoded, list) else ()
+    for value in values if depth < _MAX_DEPTH else ():
+        yield from _resets_in_body(value, now, depth + 1)
+
+
+def _reset_of(key: object, value: object, now: float) -> float | None:
+    if key in ("retryDelay", "resets_in_seconds", "retry_after", "retryAfter"):
+        return _parse_moment(value, now, is_duration=True)
+    return _parse_moment(value, now) if key in ("quotaResetTimeStamp", "resets_at", "reset_at", "resetsAt") else None
+
+
+def _decode(text: str) -> object:
+    """Some agents pass the provider's answer on in a text."""
+    try:
+        return json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def _parse_moment(value: Any, now: float, *, is_duration: bool = False) -> float | None:

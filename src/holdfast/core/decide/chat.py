@@ -2,7 +2,7 @@
 
 Messages are handled in the order in which they arrived: accepting the work means the work of the messages before it.
 Each task has one worktree, in which one agent works at a time. An interrupted turn waits for its user too; the next
-message continues it.
+message continues it. A turn that met a limit of the agent's provider is continued when that is over.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKind, PromptKind, RuntimeFacts
-from holdfast.core.decide.paused import is_paused
+from holdfast.core.decide.paused import is_paused, wait_or_park
 from holdfast.core.decide.tasks import exceeded_cap
 from holdfast.core.end_reason import EndReason
 from holdfast.core.messages.schema import PROMPT_KINDS, MessageKind
@@ -40,13 +40,16 @@ def decide_chat(state: RunState, bounds: Bounds, facts: RuntimeFacts = NOTHING_I
     limit = exceeded_cap(state, bounds, facts)
     if limit is not None and not is_over:
         return [Action(ActionKind.STOP, reason=limit)]
-    actions = [*_actions(view)]
+    found = [*_actions(view)]
+    actions = [action for action in found if not is_paused(state, _CHAT, facts, action)]
     if actions or facts.busy:
         return actions
     if any(_has_unknown_effect(state, task_id) for task_id in state.tasks):
         return [Action(ActionKind.STOP, reason=EndReason.WAITING)]
     if facts.stuck:
         return [Action(ActionKind.STOP, reason=EndReason.PARKED)]
+    if found:
+        return wait_or_park(state, _CHAT, facts, found)
     if is_over:
         return [Action(ActionKind.STOP, reason=EndReason.ALL_DONE)]
     return [Action(ActionKind.STOP, reason=EndReason.IDLE)] if facts.idle_s >= bounds.idle else []
@@ -120,7 +123,7 @@ def _task_of(state: RunState, message: OpenMessage, main: str | None) -> str | N
 
 
 def _actions(view: _View) -> Iterator[Action]:
-    """The next action of each task. Merges happen one at a time."""
+    """The next action of each task, also of one whose agent gets no prompt now. Merges happen one at a time."""
     state, facts = view.state, view.facts
     busy = (state.tasks.get(name) for name in facts.busy_tasks)
     merging = any(task is not None and task.stage is TaskStage.MERGE for task in busy)
@@ -129,8 +132,6 @@ def _actions(view: _View) -> Iterator[Action]:
             continue
         action = _task_action(state, task_id, task)
         if action is None or (merging and action.kind is ActionKind.MERGE):
-            continue
-        if is_paused(state, _CHAT, facts, action):
             continue
         merging = merging or action.kind is ActionKind.MERGE
         yield action
@@ -181,6 +182,9 @@ def _between_turns(state: RunState, task_id: str, task: Task) -> Action | None:
         if message.kind == MessageKind.RESUME_CONVERSATION:
             return Action(ActionKind.RESUME_AGENT, task_id, conversation=receiver)
         return Action(ActionKind.CONVERSE, task_id, PromptKind.MESSAGE, conversation=receiver)
+    for conversation_id in open_conversations(state, task_id):
+        if state.conversations[conversation_id].limited:
+            return Action(ActionKind.CONVERSE, task_id, PromptKind.CONTINUE, conversation=conversation_id)
     return Action(ActionKind.AWAIT_USER, task_id) if task.status is TaskStatus.IN_PROGRESS else None
 
 

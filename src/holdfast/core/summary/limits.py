@@ -20,6 +20,16 @@ def resumes_at(state: RunState) -> str | None:
     return min((limit.until for limit in state.limits.values()), default=None)
 
 
+def pause_text(state: RunState, agent: str | None, now: str) -> str | None:
+    """`usage limit reached; next prompt in 2h 5m`; None for an agent that is not paused."""
+    limit = state.limits.get(agent or "")
+    left = (parse_moment(limit.until) or 0.0) - (parse_moment(now) or 0.0) if limit is not None else 0.0
+    if limit is None or left <= 0:
+        return None
+    what = "its provider cannot be reached" if limit.kind is LimitKind.OUTAGE else "usage limit reached"
+    return f"{what}; next prompt in {format_countdown(left)}"
+
+
 def limit_lines(state: RunState, now: float) -> Iterator[tuple[str, str]]:
     """Each paused agent with what it waits for, how this was learnt, and a countdown."""
     for agent, limit in state.limits.items():

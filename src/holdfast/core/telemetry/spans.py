@@ -40,6 +40,7 @@ _PAUSES = frozenset(  # the run goes on after these: its span stays open
 )
 
 Attributes = dict[str, str | int | float | bool]
+OPEN = "holdfast.open"  # the attribute of a span that has not ended
 
 
 class Span(msgspec.Struct):
@@ -111,7 +112,7 @@ class SpanBuilder:
     def finish(self) -> list[Span]:
         """End what is open at the last event, for an export of a run that does not work now."""
         for span_id in [*self.state.spans]:
-            self._end(span_id, {"holdfast.open": True})
+            self._end(span_id, {OPEN: True})
         finished, self._finished = self._finished, []
         return finished
 

@@ -32,6 +32,12 @@ class AgentChoice(NamedTuple):
         fallback = next((chosen.fallback for chosen in found if chosen.fallback), ())
         return _distinct(own or workflow_agent or self.default, fallback)
 
+    @property
+    def stand_ins(self) -> frozenset[str]:
+        """The agents that only take over for others."""
+        taking_over = {name for chosen in self.roles.values() for name in chosen.fallback}
+        return frozenset(taking_over - {self.default, *(chosen.agent for chosen in self.roles.values())})
+
     def pick(self, agents: Sequence[str], paused: Collection[str], current: str | None = None) -> str:
         """The agent for the next prompt; the first choice if none is available. `current` had the last one."""
         if current is not None and not self.goes_back and current in agents[1:] and current not in paused:

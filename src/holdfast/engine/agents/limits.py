@@ -1,7 +1,7 @@
 """Turns what agents report about their provider's limits into events: until when an agent gets no prompt."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -25,11 +25,12 @@ _AFTER_RESET_S = 1.0  # a provider's clock and ours differ
 
 
 class LimitContext(NamedTuple):
-    """How long to wait, the wall clock, and the limits that other runs met."""
+    """How long to wait, the wall clock, the limits that other runs met, and the agents that only take over."""
 
     policy: LimitPolicy = LimitPolicy()
     clock: Callable[[], float] = time.time
     shared: SharedLimits = SharedLimits(clock=time.time)
+    stand_ins: Collection[str] = ()
 
 
 class LimitedTurn(NamedTuple):
@@ -50,6 +51,15 @@ def start_problem(error: Exception, stderr: str, now: float) -> ProviderProblem 
 
     code, data = (error.code, error.data) if isinstance(error, AgentRefused) else (None, None)
     return problem_in_error(f"{error}\n{stderr}", now, code=code, data=data)
+
+
+def stand_in_problem(state: RunState, context: LimitContext, agent: str) -> ProviderProblem | None:
+    """An agent that took over for a paused one and cannot start waits too: the run must not end before the reset."""
+    now = context.clock()
+    others = (limit for name, limit in state.limits.items() if name != agent)
+    if agent not in context.stand_ins or not any((parse_moment(limit.until) or 0.0) > now for limit in others):
+        return None
+    return ProviderProblem(LimitKind.OUTAGE, None, "a start that failed")
 
 
 async def limit_event(state: RunState, context: LimitContext, limited: LimitedTurn, problem: ProviderProblem) -> Event:

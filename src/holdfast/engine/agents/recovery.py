@@ -59,7 +59,7 @@ from holdfast.engine.agents.context import (
     close_agent,
 )
 from holdfast.engine.agents.credentials import auth_advice, file_size, stderr_since
-from holdfast.engine.agents.limits import LimitedTurn, limit_event, start_problem
+from holdfast.engine.agents.limits import LimitedTurn, limit_event, stand_in_problem, start_problem
 from holdfast.engine.agents.listing_file import forget_listed, is_listed
 from holdfast.engine.agents.options import choose_model, find_model, offered_models
 from holdfast.engine.agents.own_session import fork_adopted, fork_at_message, is_adopted, require_known_session
@@ -145,10 +145,11 @@ class Recovery:
     ) -> None:
         """An agent may meet its provider's limit, or find it away, before it can start a session."""
         limits = self._context.limits
+        agent, detail = self._state(conversation_id).agent or "", start_failure_text(entry.title, error, stderr)
         problem = None if is_permanent(error, stderr) else start_problem(error, stderr, limits.clock())
+        problem = problem or stand_in_problem(self._run.state, limits, agent)
         if problem is None:
             return
-        agent, detail = self._state(conversation_id).agent or "", start_failure_text(entry.title, error, stderr)
         limited = LimitedTurn(agent, entry, conversation_id, None, detail)
         await self._run.append(await limit_event(self._run.state, limits, limited, problem))
         raise AgentPaused(detail) from error

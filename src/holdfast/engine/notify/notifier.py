@@ -263,11 +263,10 @@ class Notifier:
         entry.attempts += 1
         entry.problem = problem
         limit_s = _DESKTOP_GIVE_UP_S if target.desktop else _GIVE_UP_S
-        if problem is None:
-            state.entries.remove(entry)
-        elif now - entry.since > limit_s:
-            state.entries.remove(entry)
-            state.given_up += 1
+        if problem is None or now - entry.since > limit_s:
+            with suppress(ValueError):  # it was dropped meanwhile, because too many wait
+                state.entries.remove(entry)
+                state.given_up += problem is not None
         entry.due = now + min(_FIRST_RETRY_S * 2.0 ** min(entry.attempts - 1, 20), _LONGEST_RETRY_S)
         if problem is not None:
             state.last_problem = f"{entry.target}: {problem}"

@@ -48,7 +48,11 @@ _FINISHED = "the chat is finished"
 class _Prompt(NamedTuple):
     task_id: str
     conversation_id: str
-    is_first: bool
+    kind: PromptKind | None
+
+    @property
+    def is_first(self) -> bool:
+        return self.kind is PromptKind.BEGIN
 
 
 class ChatSteps:
@@ -92,16 +96,16 @@ class ChatSteps:
     async def _converse(self, task_id: str, action: Action) -> None:
         worktree = await self._ensure_worktree(task_id)
         conversation_id = action.conversation or await self._open(task_id)
-        prompt = _Prompt(task_id, conversation_id, action.prompt_kind is PromptKind.BEGIN)
+        prompt = _Prompt(task_id, conversation_id, action.prompt_kind)
         turn = await self._conversations.converse(conversation_id, worktree.path, lambda: self._compose(prompt))
         await self._receive()
         await self._workspace.relink(task_id)
         if turn is None:
             return
         await self._workspace.snapshot(task_id, turn_snapshot(self._turns(task_id), conversation_id, turn.turn_id))
-        if turn.reason in ASKED_AGAIN:  # the user decides what to do; it is not retried
-            agent = self._conversations.state(conversation_id).agent
-            await self._append(WarningLogged(message=f"{agent} answered with an error: {turn.detail}"))
+        conversation = self._conversations.state(conversation_id)
+        if turn.reason in ASKED_AGAIN and not conversation.limited:  # the user decides what to do; it is not retried
+            await self._append(WarningLogged(message=f"{conversation.agent} answered with an error: {turn.detail}"))
 
     async def _open(self, task_id: str) -> str:
         task = self._task(task_id)
@@ -115,11 +119,11 @@ class ChatSteps:
 
     async def _compose(self, prompt: _Prompt) -> Composed | None:
         """Return the prompt with its messages as they are now; None if the user withdrew all of them."""
-        task_id, conversation_id, is_first = prompt
+        task_id, conversation_id, is_first = prompt.task_id, prompt.conversation_id, prompt.is_first
         task, conversation = self._task(task_id), self._conversations.state(conversation_id)
         keys = self._keys(prompt)
         new = {key: message_text(self._state.messages[key].body) for key in keys}
-        if not new and not is_first:
+        if not new and prompt.kind is PromptKind.MESSAGE:
             return None
         files = self._files(conversation, keys)
         notices = self._prompts.notices(task_id) | plan_notice(self._state) if conversation_id == task.worker else {}

@@ -29,6 +29,7 @@ from holdfast.store.run import OwnedRun
 
 _MAX_ATTEMPTS = 3  # in a row, of a step that fails for reasons outside its task
 _CLOCK_CHECK_S = 30.0  # while an agent is paused: the clock may be set, and the machine suspended
+_CLOCK_GRAIN_S = 1.0  # more than passes between a decision and the wait that follows it
 _RETRY_DELAY_S = 0.5  # before the second attempt; doubled before each later one
 
 
@@ -208,8 +209,8 @@ class Runner:
         """Wait for an event or the timeout."""
         bounds, now = self._config.bounds, asyncio.get_running_loop().time()
         ends = [self._started_at + bounds.wall_clock] if bounds.wall_clock is not None else []
-        if self._quiet_since is not None:
-            ends.append(self._quiet_since + bounds.idle)
+        if self._quiet_since is not None and now < self._quiet_since + bounds.idle + _CLOCK_GRAIN_S:
+            ends.append(self._quiet_since + bounds.idle)  # later, it was decided to wait for something else
         ends += [now + min(pause.left_s, _CLOCK_CHECK_S) for pause in self._conversations.pauses.now().values()]
         left = max(0.0, min(ends) - now) if ends else None
         with suppress(TimeoutError):

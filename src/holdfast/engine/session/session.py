@@ -156,7 +156,7 @@ async def run_session(
             if opening is not Opening.START:
                 await apply_resume(workspace, analysis, chosen)
             shared = SharedLimits(home.store.limits, run_id, clock=time.time, ignores_known=options.lift_limits)
-            limits = LimitContext(config.limits, shared=shared)
+            limits = LimitContext(config.limits, shared=shared, stand_ins=config.choice.stand_ins)
             return await _run_loop(home, workspace, config, handle, limits)
         except asyncio.CancelledError:  # the second Ctrl-C: not a crash, so the log records the reason
             with suppress(HoldfastError):

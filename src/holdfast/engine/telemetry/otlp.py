@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from holdfast import __version__
-from holdfast.core.telemetry.spans import Span, TraceState, UsageTotal
+from holdfast.core.telemetry.spans import OPEN, Span, TraceState, UsageTotal
 from holdfast.core.text.moment import parse_moment
 
 _ID_FIELDS = ("traceId", "spanId", "parentSpanId")
@@ -76,7 +76,8 @@ def _trace_request(trace_id: str, spans: Iterable[Span]) -> ExportTraceServiceRe
 
 
 def _encode_span(trace_id: str, span: Span) -> OtlpSpan:
-    failed = span.error is not None
+    finished = Status.STATUS_CODE_UNSET if span.attributes.get(OPEN) else Status.STATUS_CODE_OK
+    code = Status.STATUS_CODE_ERROR if span.error is not None else finished
     return OtlpSpan(
         trace_id=bytes.fromhex(trace_id),
         span_id=bytes.fromhex(span.span_id),
@@ -86,7 +87,7 @@ def _encode_span(trace_id: str, span: Span) -> OtlpSpan:
         start_time_unix_nano=_nanoseconds(span.start),
         end_time_unix_nano=_nanoseconds(span.end),
         attributes=[_attribute(name, value) for name, value in span.attributes.items()],
-        status=Status(code=Status.STATUS_CODE_ERROR if failed else Status.STATUS_CODE_OK, message=span.error or ""),
+        status=Status(code=code, message=span.error or ""),
     )
 
 

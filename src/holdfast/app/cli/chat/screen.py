@@ -33,6 +33,7 @@ from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events.conversation import TurnEnded, TurnInterrupted
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.schema import EDITABLE_KINDS, message_text
+from holdfast.core.summary.limits import pause_text
 from holdfast.engine.queries.chats import chat_files
 from holdfast.engine.queries.live.follow import RunUpdate
 from holdfast.leaf.clock import now
@@ -294,6 +295,9 @@ class ChatScreen:
             return f"{conversation.state}; a message starts a new conversation"
         if self._awaits_first_turn or (self._has_runner and conversation.state == "starting"):
             return "starting"
+        if conversation.limited:
+            paused = pause_text(self._client.state, conversation.agent, now())
+            return paused or ("continuing" if self._has_runner else "your next message continues it")
         return "waiting for you"
 
     @property

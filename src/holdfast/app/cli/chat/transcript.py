@@ -54,6 +54,7 @@ from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.plan import PlanAccepted, PlanProposed, RunPrepared
 from holdfast.core.events.preparation import BaselineStarted, WorktreeSetupFinished
+from holdfast.core.events.provider import LimitLifted, OutageMet, QuotaHit
 from holdfast.core.events.rewind import RunRewound
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskFailed
@@ -81,12 +82,15 @@ _NOTED: Final[tuple[type[Event], ...]] = (  # everything else is of no interest 
     ErrorEncountered,
     FilesSent,
     IterationAccepted,
+    LimitLifted,
     MergeConflicted,
     MessageDeleted,
     MessageEdited,
     ModeChanged,
     OptionChosen,
+    OutageMet,
     PlanAccepted,
+    QuotaHit,
     RunRewound,
     RecoveryStrategyFailed,
     RuleAdded,

@@ -181,7 +181,7 @@ def _tombstone_lines(left: "Tombstone") -> Iterator[str]:
         "active": f"{format_time(left.created)[:16]} to {format_time(left.updated)[:16]}",
         "tasks": f"{left.tasks_done} of {left.tasks} done" if left.tasks else None,
         "merged": f"into {left.merged_into}" if left.merged_into else None,
-        "tokens": str(left.tokens) if left.tokens else None,
+        "spent": spent_text(left.tokens, left.dollars, left.unpriced, left.estimate),
         "log": f"{pluralize(left.events, 'event')}, {left.position} bytes, chain {left.chain}",
     }
     yield from (f"  {name:10}  {printable(value)}" for name, value in facts.items() if value)

@@ -224,6 +224,7 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
     conversation.told += bool(event.messages)
     conversation.turn = OpenTurn(event.turn, started=line.ts)
     conversation.last_turn = event.turn
+    conversation.limited = False
     conversation.unheard |= {key: state.messages[key] for key in event.messages if key in state.messages}
     conversation.notices += [key for key in event.notices if key not in conversation.notices]
 

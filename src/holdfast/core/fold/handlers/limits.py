@@ -33,8 +33,9 @@ def _set_limit(
         kind, event.until, line.ts, began, resets_at, event.provider, event.how, event.detail, event.attempts
     )
     conversation = state.conversations.get(event.conversation or "")
-    if conversation is not None and event.turn is not None and conversation.cuts > 0:
-        conversation.cuts -= 1
+    if conversation is not None and event.turn is not None:
+        conversation.limited = True
+        conversation.cuts = max(0, conversation.cuts - 1)
 
 
 def end_limit(state: RunState, conversation: Conversation, turn: OpenTurn | None, stop_reason: str | None) -> None:

@@ -201,7 +201,10 @@ async def _make_refs(repository: Repository, bundle: str, stage: Stage, manifest
     """Take the commits over, and make the run's refs. What is made is noted first, so that it can be undone."""
     if not os.path.isfile(bundle):
         raise BadInput("the bundle names refs and has no commits; nothing was imported")
-    await repository.git.execute("bundle", "unbundle", bundle)
+    unbundled = await repository.git.try_execute("bundle", "unbundle", bundle)
+    if unbundled.code:
+        problem = " ".join(unbundled.stderr.replace(bundle, REPOSITORY).split())
+        raise BadInput(f"git cannot read the commits in the bundle: {problem}; nothing was imported")
     await _check_same_repository(repository, manifest)
     existing = await repository.refs(*manifest.refs)
     for ref, oid in manifest.refs.items():

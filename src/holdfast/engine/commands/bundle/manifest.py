@@ -17,6 +17,7 @@ FOLDERS = ("artifacts", "attachments", "ledger")
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|[./]$")  # git refuses these names, too
 
 
 class BundledFile(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         prefixes = run_refs(self.run)
         for ref, oid in self.refs.items():
             is_own = any(ref == prefix or ref.startswith(f"{prefix}/") for prefix in prefixes)
-            if not is_own or ".." in ref or _OID.fullmatch(oid) is None:
+            if not is_own or _BAD_REF.search(ref) is not None or _OID.fullmatch(oid) is None:
                 raise BadInput(f"the bundle has the ref {ref!r}, which is not one of its run; nothing was imported")
         names = [file.name for file in self.files]
         for name in names:

@@ -15,6 +15,7 @@ from holdfast.core.config.toml_lines import format_toml_path, parse_key
 from holdfast.core.config.trust import split_by_trust
 from holdfast.core.events.chat import RuleAdded
 from holdfast.core.events.session import SettingsChosen
+from holdfast.core.events.task import TaskStarted
 from holdfast.core.log.codec import DECODE_ERRORS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
@@ -53,7 +54,14 @@ def needing_trust(lines: Iterable[bytes], base: Settings) -> Iterator[str]:
             yield from _guarded_settings(line.data, base)
         elif line.type == RuleAdded.type:
             yield f"a permission for the rest of the run: {msgspec.json.encode(line.data).decode()}"
-        yield from _unusual_names(line.data)
+        yield from _unusual_names(_without_label(line))
+
+
+def _without_label(line: _AnyLine) -> Any:
+    """The agent of a started task is a text for people ("worker of T-1"), which starts nothing."""
+    if line.type == TaskStarted.type and isinstance(line.data, dict):
+        return {key: value for key, value in line.data.items() if key != "agent"}
+    return line.data
 
 
 def _guarded_settings(data: Any, base: Settings) -> Iterator[str]:

@@ -46,9 +46,22 @@ async def due_steps(home: Home, settings: RetentionSettings) -> list[DueStep]:
         if state is not None and is_finished(state):
             if _LOSING.intersection(steps) and await queued_beside(home, run.id, state):
                 steps = [step for step in steps if step not in _LOSING]
+            if RetentionStep.DELETE in steps and _has_step_before(home, run.id, state, settings, steps):
+                steps.remove(RetentionStep.DELETE)
             step = next((step for step in steps if not is_step_done(home, run.id, state, step)), None)
             found += [DueStep(run, step, age_s)] if step is not None else []
     return sorted(found, key=lambda due: due.age_s, reverse=True)
+
+
+def _has_step_before(
+    home: Home, run_id: str, state: RunState, settings: RetentionSettings, due: list[RetentionStep]
+) -> bool:
+    """Whether another step of an archived run is set, and its time has not come: until then, the run is not deleted."""
+    before = (
+        (RetentionStep.COMPRESS, settings.compress_after),
+        (RetentionStep.TRANSCRIPTS, settings.transcripts_after),
+    )
+    return any(after_s and step not in due and not is_step_done(home, run_id, state, step) for step, after_s in before)
 
 
 def age_of(run: ListedRun) -> float:

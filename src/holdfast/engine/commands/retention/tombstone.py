@@ -32,6 +32,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     tasks_done: int
     tokens: int
     dollars: float | None
+    estimate: float | None = None
     unpriced: int
     merged_into: str | None
     withheld: int
@@ -58,6 +59,7 @@ async def write_tombstone(home: Home, run_id: str) -> Tombstone:
         tasks_done=summary.tasks_done,
         tokens=summary.tokens,
         dollars=summary.dollars,
+        estimate=summary.estimate,
         unpriced=unpriced_count(state),
         merged_into=state.merged_into(),
         withheld=sum(part.events for part in state.withheld),
