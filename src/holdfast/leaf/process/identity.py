@@ -71,12 +71,15 @@ def ancestor_pids() -> set[int]:
 
 
 class ProcessTable:
-    """A snapshot of all processes and their children."""
+    """A snapshot of all processes and their children.
 
-    def __init__(self) -> None:
-        self._seen: set[ProcessIdentity] = set()
+    With `since`, only those that started then or later, and this process: enough for what a process of ours left.
+    """
+
+    def __init__(self, since: int = 0) -> None:
+        self._seen: set[ProcessIdentity] = {own_identity()}
         self._children: dict[int, list[ProcessIdentity]] = {}
-        for pid in pids():
+        for pid in pids(since):
             fields = stat_fields(pid)
             if fields is not None and not is_dead(fields):
                 process = _identity(pid, fields)
@@ -113,7 +116,7 @@ def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
         return []
     return [
         pid
-        for pid in pids()
+        for pid in pids(own_identity().start_time)
         if (fields := stat_fields(pid)) is not None
         and fields[STATE] == b"Z"
         and int(fields[PARENT]) == os.getpid()
