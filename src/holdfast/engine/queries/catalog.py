@@ -22,7 +22,8 @@ from holdfast.store.index import UNKNOWN_STAMP, CatalogRow, IndexedMessage, LogS
 from holdfast.store.live_log import LiveLog
 
 if TYPE_CHECKING:
-    from holdfast.engine.queries.runs import Progress
+    from collections.abc import Callable
+
     from holdfast.store.index import Catalog
 
 _MAX_TEXT_CHARS = 20_000  # of one message in the search index
@@ -39,7 +40,7 @@ _MESSAGE_TYPE_BYTES = f'"{MessageRecorded.type}"'.encode()
 
 
 async def update_catalog(
-    home: Home, catalog: Catalog, repo: str | None = None, progress: Progress | None = None
+    home: Home, catalog: Catalog, repo: str | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[tuple[str, Summary]]:
     """Index the runs whose logs have changed; return the summaries of all runs, or of those of one repository."""
     current, stale = catalog.listing() if repo is None else catalog.listing_of(repo)
@@ -48,7 +49,10 @@ async def update_catalog(
 
 
 async def index_runs(
-    home: Home, catalog: Catalog, stale: Mapping[str, CatalogRow | None], progress: Progress | None = None
+    home: Home,
+    catalog: Catalog,
+    stale: Mapping[str, CatalogRow | None],
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[CatalogRow]:
     """Index these runs again. A run that cannot be read is listed as unreadable and does not stop the others."""
     rows: list[CatalogRow] = []
