@@ -310,7 +310,13 @@ def _write(path: str, text: str) -> None:
 
 
 def _environment(folder: str, **more: str) -> dict[str, str]:
-    return {**os.environ, "HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder, **more}
+    return {
+        **os.environ,
+        "HOLDFAST_HOME": os.path.join(folder, "home"),
+        "XDG_CONFIG_HOME": folder,
+        "XDG_STATE_HOME": folder,
+        **more,
+    }
 
 
 def _holdfast(folder: str, *arguments: str, **more: str) -> None:
