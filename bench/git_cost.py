@@ -114,7 +114,7 @@ def _run(folder: str, repo: str, tasks: int, **environment: str) -> None:
     _write(agent, json.dumps(_AGENT))
     _write(listed, json.dumps([{"id": f"T-{n}", "title": f"Task {n}"} for n in range(1, tasks + 1)]))
     arguments = ("run", listed, "--repo", repo, "--agent", f"playbook:{agent}", "--quiet")
-    home = {"HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder}
+    home = {"HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder, "XDG_STATE_HOME": folder}
     subprocess.run(
         [sys.executable, "-m", "holdfast", *arguments],
         check=True,

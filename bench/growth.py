@@ -163,6 +163,6 @@ def _cpu_of_children() -> float:
 
 
 def _holdfast(home: str, folder: str, *arguments: str, check: bool = True) -> None:
-    environment = {**os.environ, "HOLDFAST_HOME": home, "XDG_CONFIG_HOME": folder}
+    environment = {**os.environ, "HOLDFAST_HOME": home, "XDG_CONFIG_HOME": folder, "XDG_STATE_HOME": folder}
     program = [sys.executable, "-m", "holdfast", *arguments]
     subprocess.run(program, check=check, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

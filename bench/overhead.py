@@ -239,7 +239,12 @@ def _against(ours: list[float], plain: list[float]) -> str:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    return {**os.environ, "HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder}
+    return {
+        **os.environ,
+        "HOLDFAST_HOME": os.path.join(folder, "home"),
+        "XDG_CONFIG_HOME": folder,
+        "XDG_STATE_HOME": folder,
+    }
 
 
 def _write(path: str, text: str) -> None:

@@ -42,6 +42,8 @@ the load named above.
   first prompt both sides are killed when the agent has it. Memory is `Pss` of `/proc/PID/smaps_rollup`, while all
   agents have listed their tools and wait in a turn.
 - **A run of many tasks** is compared with `plain_client.py` too, on the clock.
+- **Many tasks at once**: with agents that wait, the figure shows what runs at the same time. With agents that are done
+  at once, it shows how many processors the run keeps busy; other work on the machine takes its part of them.
 - **Conversations**: each side has its own playbook agent, a real process with the same script: it thinks, uses a tool
   and answers, in 50 updates. Through Holdfast a turn is a durable record of all that, synced before the prompt is sent,
   at each step of the tool, and at the end. The bare client discards what it receives.

@@ -23,7 +23,12 @@ def measure(*, quick: bool) -> list[Figure]:
             json.dump(
                 [{"id": f"T-{n}", "title": f"Task {n}", "acceptance_criteria": ["works"]} for n in range(tasks)], file
             )
-        environment = {**os.environ, "HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder}
+        environment = {
+            **os.environ,
+            "HOLDFAST_HOME": os.path.join(folder, "home"),
+            "XDG_CONFIG_HOME": folder,
+            "XDG_STATE_HOME": folder,
+        }
         begin = (sys.executable, "-m", "holdfast", "run", tasks_file, "--workflow", "solo")
         run = (*begin, "--repo", repo, "--agent", f"playbook:{script}", "--quiet")
         exporting = ("--set", "telemetry.enabled=true", "--set", f'telemetry.endpoint="{endpoint}"')

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.figure import Figure, Target, number, spread
 from bench.places import ROOT, scratch
-from bench.process_tree import own_memory
+from bench.process_tree import own_memory, tree_cpu
 from bench.progress import say
 from bench.session import command
 from holdfast.core.events.conversation import MessageRecorded
@@ -50,7 +50,7 @@ _BUSY = {
     ]
 }
 _WAIT_S = 1.0
-_WAITING = {
+_WAITING: dict[str, Any] = {
     "turns": [
         {
             "when": "You are the evaluator",
@@ -80,6 +80,7 @@ def measure(*, quick: bool) -> list[Figure]:
         return [
             _orchestration(folder, 5 if quick else 15, 1 if quick else 3),
             _at_once(folder, 8 if quick else 32, 1),
+            _busy(folder, 8 if quick else 32),
             _resuming(folder, quick=quick),
             *_crowd(folder, quick=quick),
         ]
@@ -130,6 +131,27 @@ def _at_once(folder: str, tasks: int, rounds: int) -> Figure:
         against="one after the other",
         spread=spread([one / all_ for one, all_ in zip(taken[1], taken[tasks], strict=True)]),
         note=f"{number(spread(taken[tasks]).median)} s against {number(spread(taken[1]).median)} s, on the clock",
+    )
+
+
+def _busy(folder: str, tasks: int) -> Figure:
+    """The agents are done at once, so what the processors wait for is Holdfast: what it does one after the other."""
+    repo = new_repository(folder, "busy", with_identity=True)
+    steps = [step for step in _WAITING["otherwise"] if "sleep" not in step]
+    script, listed = _script(folder, "busy-at-once", _WAITING | {"otherwise": steps}), os.path.join(folder, "busy.json")
+    each = {"acceptance_criteria": ["works"]}
+    _write(listed, json.dumps([{"id": f"T-{n}", "title": f"Task {n}", **each} for n in range(1, tasks + 1)]))
+    options = ("--workflow", "waves", "--parallel", str(tasks), "--agent", f"playbook:{script}", "--quiet")
+    run = (sys.executable, "-m", "holdfast", "run", listed, "--repo", repo, *options)
+    began = time.perf_counter()
+    used = tree_cpu(run, folder, _environment(folder))
+    took = time.perf_counter() - began
+    return Figure(
+        name="busy",
+        what=f"{tasks} tasks at once, each with an agent that is done at once: CPU of all processes",
+        against=f"the clock; this machine has {os.cpu_count()} processors",
+        spread=spread([used / took]),
+        note=f"{number(used)} s of CPU in {number(took)} s",
     )
 
 
@@ -288,7 +310,13 @@ def _write(path: str, text: str) -> None:
 
 
 def _environment(folder: str, **more: str) -> dict[str, str]:
-    return {**os.environ, "HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder, **more}
+    return {
+        **os.environ,
+        "HOLDFAST_HOME": os.path.join(folder, "home"),
+        "XDG_CONFIG_HOME": folder,
+        "XDG_STATE_HOME": folder,
+        **more,
+    }
 
 
 def _holdfast(folder: str, *arguments: str, **more: str) -> None:

@@ -159,6 +159,14 @@ def test_who_started_before_the_first_that_was_given_it_is_not_looked_at(tether:
         assert processes_holding(tether, "a mark", pids(early.start_time + 1)) == []
 
 
+def test_it_is_found_where_links_do_not_show_how_a_file_is_open(tether: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on gVisor, where every link shows all permissions."""
+    real = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: os.stat_result((0o120777, *real(path)[1:])))
+    with holder(tether, "a mark") as found:
+        assert processes_holding(tether, "a mark", pids(found.start_time)) == [found]
+
+
 async def test_a_tree_spares_who_was_there_before_it(tether: str) -> None:
     with holder(tether, marked_as(tether, "one")) as early:
         later = early

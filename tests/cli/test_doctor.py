@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.session import RunCreated, SessionStart
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
-from tests.cli.runs import log_of, make_run
+from tests.cli.runs import DONE, log_of, make_run
 from tests.support.projects import Project, do_task, leave_interrupted, new_run, task_begun, workspace_of, write
 
 
@@ -44,6 +45,17 @@ def test_when_all_is_well_it_says_so_and_prints_nothing(doctor: Program, project
     before = project.footprint()
     assert doctor("doctor", "--fix", "--json").out == ""
     assert project.footprint() == before
+
+
+def test_more_runs_than_files_may_be_open_are_checked(doctor: Program, project: Project) -> None:
+    for number in range(90):
+        make_run(doctor.home, f"run-{number:02d}-abcdef", DONE, repo=os.path.join(project.path, ".git"))
+    few = ("-c", "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); import holdfast.__main__")
+    command = [sys.executable, "-P", *few, "doctor"]
+    found = subprocess.run(
+        command, cwd=doctor.cwd, env=doctor.environment(), capture_output=True, text=True, check=False
+    )
+    assert (found.stdout, found.stderr, found.returncode) == ("", "no problems found\n", 0)
 
 
 def test_what_is_left_of_a_merged_task_can_go(doctor: Program, project: Project) -> None:

@@ -12,6 +12,7 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.runs import list_runs
 from tests.cli.program import Program, finished
 from tests.cli.runs import DONE, log_of, make_run, resume_run, said
+from tests.cli.terminal import shown
 
 RUNS = [f"run{number}-abc234" for number in range(3)]
 
@@ -35,6 +36,16 @@ def assert_listed(holdfast: Program, **how: bool) -> None:
 def assert_right(holdfast: Program, **how: bool) -> None:
     assert_listed(holdfast, **how)
     assert [hit["run"] for hit in holdfast("ls", "--search", "hello run1", "--json", **how).objects] == ["run1-abc234"]
+
+
+def test_reading_many_runs_is_shown_on_a_terminal_and_cleared(holdfast: Program) -> None:
+    for number in range(101):
+        make_run(holdfast.home, f"run-{number:03d}-abc234", DONE)
+    first = shown(holdfast, "ls", columns=100)
+    assert "\r\x1b[K… reading runs: 100 of 101\r\x1b[K" in first
+    assert first.count("run-") == 101
+    assert "reading" not in shown(holdfast, "ls", columns=100)
+    assert "\r\x1b[K… checking runs: 100 of 101\r\x1b[K" in shown(holdfast, "doctor")
 
 
 def pages_of_garbage(path: Path) -> None:

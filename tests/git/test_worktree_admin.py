@@ -85,7 +85,7 @@ def test_one_that_gets_its_name_while_we_look_is_not_ours(
     theirs, ours, entry = nameless(repo, folder)
     assert entries_of(common_dir, ours) == [entry]  # left by a git that was killed, as far as anybody can tell
 
-    def done(_: str, __: str) -> bool:
+    def done(*_: str) -> bool:
         put(entry, {"gitdir": f"{theirs}/.git\n"})
         return False
 

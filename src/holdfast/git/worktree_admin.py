@@ -42,7 +42,7 @@ def entries_of(common_dir: str, path: str, *, of_any_name: bool = False) -> list
             found.append(entry)
         elif folder is None and has_its_name:
             without_folder.append(entry)
-    if without_folder and any(pids_working_in(folder, "git") for folder in folders_of(common_dir)):
+    if without_folder and pids_working_in("git", *folders_of(common_dir)):
         return found  # that git may be creating an entry of the same name right now
     return found + [entry for entry in without_folder if os.path.isdir(entry) and _folder_of(entry) is None]  # still
 

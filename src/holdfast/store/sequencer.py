@@ -5,7 +5,7 @@ from functools import cache
 
 import msgspec
 
-from holdfast.core.events import TYPES, Draft, Envelope, Event
+from holdfast.core.events import Draft, Envelope, Event
 from holdfast.core.events.base import JSON_NULL
 from holdfast.core.events.conversation import ImportOrigin
 from holdfast.core.log import chain
@@ -22,10 +22,6 @@ _PLAIN_TYPES = frozenset(
         ImportOrigin | msgspec.UnsetType,
     }
 )
-
-_PLAIN_EVENTS = frozenset(
-    kind for kind in TYPES.values() if all(field.type in _PLAIN_TYPES for field in msgspec.structs.fields(kind))
-)  # events that always become a readable line
 
 _SHALLOW_BRACKETS = 50  # with fewer brackets, nothing is nested deeply
 
@@ -79,7 +75,7 @@ class Sequencer:
                 span_id=draft.span_id or self._span_of(event),
             )
             try:
-                bare = encode(envelope) if kind in _PLAIN_EVENTS else _encode_checked(envelope)
+                bare = encode(envelope) if _is_plain(kind) else _encode_checked(envelope)
             except UnicodeEncodeError:  # it contains text that is not valid Unicode, for example a file name
                 bare = _encode_checked(make_encodable(envelope))
             if more:
@@ -104,6 +100,12 @@ class Sequencer:
 
 def _no_span(_: Event) -> None:
     return None
+
+
+@cache  # asked when an event is first written: most runs write few of all types, and a type's fields take long to list
+def _is_plain(kind: type[Event]) -> bool:
+    """Whether these events always become a readable line."""
+    return all(field.type in _PLAIN_TYPES for field in msgspec.structs.fields(kind))
 
 
 def _encode_checked(envelope: Envelope) -> bytes:

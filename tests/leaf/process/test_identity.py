@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from holdfast.leaf.process.env_markers import marked_processes
 from holdfast.leaf.process.fd_marker import marker_fds, processes_holding
 from holdfast.leaf.process.identity import (
@@ -18,6 +20,7 @@ from holdfast.leaf.process.identity import (
     kill_until_none_left,
     own_identity,
 )
+from holdfast.leaf.process.proc import START_TIME, pids, stat_fields
 from tests.support.lingering_threads import FIRST_THREAD_LEAVES
 
 MARK = "HOLDFAST_TEST_MARK"
@@ -63,6 +66,66 @@ def test_all_that_came_of_a_process_is_found_at_once() -> None:
             assert families.descendants(root._replace(start_time=root.start_time - 1)) == [], (
                 "another had that pid before"
             )
+        finally:
+            os.killpg(shell.pid, 9)
+
+
+def test_a_scan_for_younger_processes_finds_one_that_has_the_pid_of_an_older() -> None:
+    """The older was seen by an earlier scan; a scan reads no process twice."""
+    sleep = ["sleep", "600"]
+    for _ in range(100):  # another process of the machine may take the pid first
+        with subprocess.Popen(sleep) as old:
+            first = identify(old.pid)
+            assert first is not None
+            assert old.pid in pids(first.start_time)
+            assert old.pid not in pids(first.start_time + 1)
+            old.kill()
+        _wait_until_after(first.start_time)
+        if not _next_pid_will_be(old.pid):
+            pytest.skip("the next pid can only be chosen by root")
+        with subprocess.Popen(sleep) as young:
+            second = identify(young.pid)
+            assert second is not None
+            found = young.pid in pids(first.start_time + 1)
+            table = ProcessTable(first.start_time + 1).children_of(own_identity())
+            young.kill()
+        assert found
+        assert second in table
+        if young.pid == old.pid:
+            return
+    pytest.fail("no process had the pid of the one before it")
+
+
+def _next_pid_will_be(pid: int) -> bool:
+    try:
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1), encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def _wait_until_after(start_time: int) -> None:
+    """Until a process that starts now has a later start time; the kernel counts in hundredths of a second."""
+    while True:
+        with subprocess.Popen(["true"]) as process:
+            fields = stat_fields(process.pid)
+        if fields is not None and int(fields[START_TIME]) > start_time:
+            return
+
+
+def test_a_table_of_younger_processes_has_all_that_came_of_them() -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True
+    ) as shell:
+        try:
+            assert shell.stdout is not None
+            sleep, root = identify(int(shell.stdout.readline())), identify(shell.pid)
+            assert root is not None
+            for _ in range(2):
+                table = ProcessTable(root.start_time)
+                assert table.descendants(root) == [sleep]
+                assert root in table.children_of(own_identity())
+                assert root.pid in table.pids_since(root.start_time)
         finally:
             os.killpg(shell.pid, 9)
 

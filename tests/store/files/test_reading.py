@@ -49,6 +49,21 @@ async def test_a_line_of_20_mb_is_read_forwards_backwards_and_followed(home: str
         assert run.state.events == 4
 
 
+async def test_a_reader_that_stops_early_keeps_no_file_open(home: str) -> None:
+    """Without a turn of the event loop in between: one process reads thousands of logs, and may open few files."""
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin_session(START)
+        await run.append(*(numbered("a", n, CHUNK_BYTES) for n in range(4)))
+    before = open_descriptors()
+    for batches in (store.log(RUN).read(), store.log(RUN).read_backwards()):
+        async for _ in batches:
+            break
+    del batches
+    assert open_descriptors() == before
+
+
 async def test_a_torn_line_of_20_mb_is_set_aside(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)

@@ -104,11 +104,11 @@ class ProcessTree:
 
     def memory_bytes(self) -> int:
         """Return the memory of all processes together; shared memory counts once."""
-        return sum(memory_bytes(process.pid) for process in self._find_alive(ProcessTable()))
+        return sum(memory_bytes(process.pid) for process in self._find_alive(ProcessTable(self._start_time)))
 
     async def end(self, wait_s: float = 2.0) -> None:
         """Close its stdin, wait a moment for it to exit, then kill all processes and wait until they are dead."""
-        self._find_alive(ProcessTable())  # remembers processes that exit meanwhile, to reap them
+        self._find_alive(ProcessTable(self._start_time))  # remembers processes that exit meanwhile, to reap them
         self._exit.remove_done_callback(self._remember)  # all are searched again when it has exited
         with suppress(OSError):
             self.stdin.close()
@@ -158,18 +158,18 @@ class ProcessTree:
         return self._mark == mark or self._mark.startswith(f"{mark}/")
 
     def _remember(self, _: object) -> None:
-        self._find_alive(ProcessTable())
+        self._find_alive(ProcessTable(self._start_time))
 
     async def _find_survivors(self) -> list[ProcessIdentity]:
         """Return the processes that are alive; if there are none, those that still hold the marker file open."""
-        table = ProcessTable()
+        table = ProcessTable(self._start_time)
         if alive := self._find_alive(table):
             return alive
         candidates = table.pids_since(self._start_time)
         holders = _without_ancestors(
             await asyncio.to_thread(processes_holding, self._launch.fd_marker, self._mark, candidates)
         )
-        found = _alive_descendants(holders, ProcessTable()) if holders else set()
+        found = _alive_descendants(holders, ProcessTable(self._start_time)) if holders else set()
         self._seen |= found
         return list(found)
 

@@ -10,5 +10,9 @@ def all_runs(home: Home) -> list[ListedRun]:
     if runs is None:
         import asyncio
 
-        runs = asyncio.run(list_runs(home))
+        from holdfast.app.cli.progress import ProgressLine
+
+        line = ProgressLine()  # the first listing of a large home reads every log
+        runs = asyncio.run(list_runs(home, progress=lambda done, total: line.count_runs("reading", done, total)))
+        line.clear()
     return runs

@@ -209,7 +209,10 @@ def module_of(command: str) -> str:
 
 def _restore_sigchld() -> None:
     """A parent that ignores SIGCHLD passes that on; then no exit code of a child would ever be known."""
-    import signal
+    try:
+        import _signal as signal  # type: ignore[import-not-found]  # without enums, which take long to load
+    except ImportError:
+        import signal
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 

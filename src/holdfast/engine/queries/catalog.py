@@ -22,6 +22,8 @@ from holdfast.store.index import UNKNOWN_STAMP, CatalogRow, IndexedMessage, LogS
 from holdfast.store.live_log import LiveLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.store.index import Catalog
 
 _MAX_TEXT_CHARS = 20_000  # of one message in the search index
@@ -37,17 +39,26 @@ _UNREADABLE_SUMMARY = Summary(
 _MESSAGE_TYPE_BYTES = f'"{MessageRecorded.type}"'.encode()
 
 
-async def update_catalog(home: Home, catalog: Catalog, repo: str | None = None) -> list[tuple[str, Summary]]:
+async def update_catalog(
+    home: Home, catalog: Catalog, repo: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> list[tuple[str, Summary]]:
     """Index the runs whose logs have changed; return the summaries of all runs, or of those of one repository."""
     current, stale = catalog.listing() if repo is None else catalog.listing_of(repo)
-    indexed = await index_runs(home, catalog, stale)
+    indexed = await index_runs(home, catalog, stale, progress)
     return current + [(row.id, row.summary) for row in indexed if repo in (None, row.summary.repo)]
 
 
-async def index_runs(home: Home, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
+async def index_runs(
+    home: Home,
+    catalog: Catalog,
+    stale: Mapping[str, CatalogRow | None],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[CatalogRow]:
     """Index these runs again. A run that cannot be read is listed as unreadable and does not stop the others."""
     rows: list[CatalogRow] = []
-    for run_id, old in stale.items():
+    for done, (run_id, old) in enumerate(stale.items()):
+        if progress is not None:
+            progress(done, len(stale))
         try:
             rows.append(await _index_run(home, catalog, run_id, old))
         except FileNotFoundError:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from holdfast.engine.home import Home
     from holdfast.store.index import Catalog
 
+    Progress = Callable[[int, int], None]  # how many are done, of how many
+
 __all__ = ["ListedRun", "SearchHit", "Summary", "current_runs", "list_runs", "search_messages", "status_of"]
 
 _OPEN, _RUNNING, _INTERRUPTED = "open", "running", "interrupted"  # RunStatus, whose enum takes long to load
@@ -34,11 +36,14 @@ def current_runs(home: Home) -> list[ListedRun] | None:
     return None if stale else _newest_first(home, current)
 
 
-async def list_runs(home: Home, repo: str | None = None) -> list[ListedRun]:
-    """Return all runs, or those of one repository, the most recently active first."""
+async def list_runs(home: Home, repo: str | None = None, progress: Progress | None = None) -> list[ListedRun]:
+    """Return all runs, or those of one repository, the most recently active first.
+
+    Reports how many of the outdated runs are read.
+    """
 
     async def update(catalog: Catalog) -> list[ListedRun]:
-        return _newest_first(home, await _update_catalog(home, catalog, repo))
+        return _newest_first(home, await _update_catalog(home, catalog, repo, progress))
 
     return await home.index.update(update)
 
@@ -53,10 +58,12 @@ async def search_messages(home: Home, query: str) -> list[SearchHit]:
     return await home.index.update(search)
 
 
-async def _update_catalog(home: Home, catalog: Catalog, repo: str | None = None) -> list[tuple[str, Summary]]:
+async def _update_catalog(
+    home: Home, catalog: Catalog, repo: str | None = None, progress: Progress | None = None
+) -> list[tuple[str, Summary]]:
     from holdfast.engine.queries.catalog import update_catalog  # noqa: PLC0415 - slower than all the rest of a listing
 
-    return await update_catalog(home, catalog, repo)
+    return await update_catalog(home, catalog, repo, progress)
 
 
 def _newest_first(home: Home, runs: Iterable[tuple[str, Summary]]) -> list[ListedRun]:

@@ -5,6 +5,7 @@ Also tells whether any process has a file open.
 
 import fcntl
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,6 +19,7 @@ from holdfast.leaf.process.proc import PROCESS_NOT_VISIBLE, pids, proc_dirs
 _MIN_FD = 317
 
 _FD_INFO_BYTES = 1024
+_ACCESS = stat.S_IRUSR | stat.S_IWUSR
 
 _FdInfo = dict[bytes, bytes]  # /proc/<pid>/fdinfo: answered by the kernel alone, without asking a file server
 
@@ -80,8 +82,9 @@ def iter_processes_holding(
     def is_marker(info: _FdInfo) -> bool:
         return int(info[b"flags"], 8) & os.O_ACCMODE == os.O_WRONLY and offset in (None, int(info[b"pos"]))
 
+    find = _write_only_descriptors if _links_show_access() else _descriptors
     for pid in pids() if candidates is None else candidates:
-        if _has_open(pid, file, is_marker):
+        if _has_open(pid, file, is_marker, find):
             process = identify(pid)
             if process is not None and _has_open(pid, file, is_marker):
                 yield process
@@ -111,8 +114,36 @@ def _is_real_open(info: _FdInfo) -> bool:
     return not int(info[b"flags"], 8) & os.O_PATH
 
 
-def _has_open(pid: int, file: _FileIdentity, matches: Callable[[_FdInfo], bool]) -> bool:
-    return any(_refers_to(proc_dir, fd, file, matches) for proc_dir, fd in _descriptors(pid))
+def _links_show_access() -> bool:
+    """Whether the mode of a link in /proc/<pid>/fd is that of the descriptor. So it is on Linux, but not on gVisor."""
+    fd = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        return _is_write_only(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+def _is_write_only(link: str) -> bool:
+    """The kernel alone answers, and with one call: a scan asks for every descriptor of every process."""
+    return os.lstat(link).st_mode & _ACCESS == stat.S_IWUSR
+
+
+def _has_open(
+    pid: int,
+    file: _FileIdentity,
+    matches: Callable[[_FdInfo], bool],
+    find: Callable[[int], Iterable[tuple[str, str]]] | None = None,
+) -> bool:
+    return any(_refers_to(proc_dir, fd, file, matches) for proc_dir, fd in (find or _descriptors)(pid))
+
+
+def _write_only_descriptors(pid: int) -> Iterator[tuple[str, str]]:
+    for proc_dir, fd in _descriptors(pid):
+        try:
+            if _is_write_only(f"{proc_dir}/fd/{fd}"):
+                yield proc_dir, fd
+        except PROCESS_NOT_VISIBLE:  # closed meanwhile
+            continue
 
 
 def _descriptors(pid: int) -> list[tuple[str, str]]:

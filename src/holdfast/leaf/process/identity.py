@@ -18,10 +18,12 @@ from holdfast.leaf.process.proc import (
     open_pidfd,
     pids,
     proc_dirs,
+    read_at_once,
     stat_fields,
 )
 
 MAX_KILL_ROUNDS = 50  # scans for remaining processes
+_NAME_BYTES = 1024  # longer than any /proc/<pid>/comm
 _EMPTY_SCANS = 3  # in a row, before the processes found earlier count as gone
 
 
@@ -71,12 +73,15 @@ def ancestor_pids() -> set[int]:
 
 
 class ProcessTable:
-    """A snapshot of all processes and their children."""
+    """A snapshot of all processes and their children.
 
-    def __init__(self) -> None:
-        self._seen: set[ProcessIdentity] = set()
+    With `since`, only those that started then or later, and this process: enough for what a process of ours left.
+    """
+
+    def __init__(self, since: int = 0) -> None:
+        self._seen: set[ProcessIdentity] = {own_identity()}
         self._children: dict[int, list[ProcessIdentity]] = {}
-        for pid in pids():
+        for pid in pids(since):
             fields = stat_fields(pid)
             if fields is not None and not is_dead(fields):
                 process = _identity(pid, fields)
@@ -113,7 +118,7 @@ def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
         return []
     return [
         pid
-        for pid in pids()
+        for pid in pids(own_identity().start_time)
         if (fields := stat_fields(pid)) is not None
         and fields[STATE] == b"Z"
         and int(fields[PARENT]) == os.getpid()
@@ -135,9 +140,11 @@ def memory_bytes(pid: int) -> int:
     return 0
 
 
-def pids_working_in(folder: str, program: str) -> list[int]:
-    """The processes of this program whose working directory is in a folder."""
-    return [pid for pid in pids() if _runs_program(pid, program) and is_working_in(pid, folder)]
+def pids_working_in(program: str, *folders: str) -> list[int]:
+    """The processes of this program whose working directory is in one of these folders. Scans once for all folders."""
+    running = [pid for pid in pids() if _runs_program(pid, program)]
+    prefixes = tuple(_prefix_of(folder) for folder in folders) if running else ()
+    return [pid for pid in running if _is_working_below(pid, prefixes)]
 
 
 def has_hidden_process(program: str, owner: int) -> bool:
@@ -146,8 +153,8 @@ def has_hidden_process(program: str, owner: int) -> bool:
 
 
 def _runs_program(pid: int, program: str) -> bool:
-    with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-        return file.read().strip() == program
+    with suppress(OSError):
+        return read_at_once(f"/proc/{pid}/comm", _NAME_BYTES).strip() == os.fsencode(program)
     return False
 
 
@@ -169,9 +176,17 @@ def _shows_its_cwd(pid: int) -> bool:
 
 def is_working_in(pid: int, folder: str) -> bool:
     """Whether the working directory of a process is a folder or below it."""
+    return _is_working_below(pid, (_prefix_of(folder),))
+
+
+def _prefix_of(folder: str) -> str:
+    return f"{os.path.realpath(folder)}/"
+
+
+def _is_working_below(pid: int, prefixes: tuple[str, ...]) -> bool:
     for proc_dir in proc_dirs(pid):
         with suppress(OSError):
-            return f"{os.readlink(f'{proc_dir}/cwd')}/".startswith(f"{os.path.realpath(folder)}/")
+            return f"{os.readlink(f'{proc_dir}/cwd')}/".startswith(prefixes)
     return False
 
 

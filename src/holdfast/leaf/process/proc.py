@@ -18,6 +18,8 @@ _EXITING_FLAGS = 0x4 | 0x400  # PF_EXITING, PF_SIGNALED
 _DEAD_STATES = (b"Z", b"X")  # exited, and not reaped yet
 _SINGLE_THREAD_LINKS = 3  # link count of /proc/<pid>/task for one thread
 _STAT_LINE_BYTES = 4 * 1024  # longer than any /proc/<pid>/stat
+_NO_INODE = 1  # listed when the kernel could not look it up
+_MAX_START_TIMES = 100_000
 _USUAL_ENVIRONMENT_BYTES = 64 * 1024
 _MAX_ENVIRONMENT_BYTES = 8 * 1024 * 1024  # the kernel accepts no longer environment
 
@@ -26,16 +28,35 @@ def pids(since: int = 0) -> Iterator[int]:
     """The pids of all processes that started at `since` or later, including those that appear during the scan."""
     seen: set[int] = set()
     for _ in range(MAX_READS):
-        new = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - seen
+        listed = _list_processes()
+        new = sorted(listed.keys() - seen)
         if not new:
             return
-        yield from (pid for pid in sorted(new) if not since or _started_since(since, pid))
-        seen |= new
+        yield from (pid for pid in new if not since or _started_since(since, pid, listed[pid]))
+        seen.update(new)
 
 
-def _started_since(since: int, pid: int) -> bool:
+def _list_processes() -> dict[int, int]:
+    """Every pid with the inode number of its folder, which differs from that of an earlier process with its pid."""
+    with os.scandir("/proc") as entries:
+        return {int(entry.name): entry.inode() for entry in entries if entry.name.isdecimal()}
+
+
+_start_times: dict[int, tuple[int, int]] = {}  # by pid, with the inode number of the process that started then
+
+
+def _started_since(since: int, pid: int, inode: int) -> bool:
+    """A process is read once: most of a machine's are older than what is looked for, and every scan lists them all."""
+    known_inode, start_time = _start_times.get(pid, (0, 0))
+    if known_inode == inode > _NO_INODE:
+        return start_time >= since
     fields = stat_fields(pid)
-    return fields is not None and int(fields[START_TIME]) >= since
+    if fields is None:
+        return False
+    if len(_start_times) > _MAX_START_TIMES:
+        _start_times.clear()
+    _start_times[pid] = (inode, int(fields[START_TIME]))
+    return int(fields[START_TIME]) >= since
 
 
 def stat_fields(pid: int) -> list[bytes] | None:

@@ -8,7 +8,8 @@ lines or none.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Self
 
 from holdfast.core.log import chain
 from holdfast.core.log.codec import Line, Malformed, parse
@@ -20,12 +21,38 @@ CHUNK_BYTES = 128 * 1024  # larger ones are returned to the kernel each time, wh
 _TAIL_CHUNK_BYTES = 4096  # read at a time to find the end of a line
 
 
+class _InTurns:
+    """Batches of a log, between which other tasks run.
+
+    A reader that stops early closes the file at once. An async generator would keep it open until the event loop runs
+    again, which may be after a thousand other logs.
+    """
+
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self._batches = batches
+        self._has_begun = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        if self._has_begun:
+            await asyncio.sleep(0)
+        self._has_begun = True
+        for batch in self._batches:
+            return batch
+        raise StopAsyncIteration
+
+
 class FileLog:
     def __init__(self, path: str, watcher: Watcher | None = None) -> None:
         self._path = path
         self._watcher = watcher or Watcher()
 
-    async def read(self, after: Position = START) -> AsyncIterator[Batch]:
+    def read(self, after: Position = START) -> AsyncIterator[Batch]:
+        return _InTurns(self._read(after))
+
+    def _read(self, after: Position) -> Iterator[Batch]:
         position, size = after, CHUNK_BYTES
         with open_log_bytes(self._path) as log:
             end = _end_of_last_append(log)  # later bytes may be removed and replaced during this read
@@ -39,9 +66,11 @@ class FileLog:
                 chunk = chunk[:cut]
                 yield Batch(position, chunk)
                 position, size = position + cut, CHUNK_BYTES
-                await asyncio.sleep(0)  # let other tasks run while a long log is read
 
-    async def read_backwards(self, before: Position | None = None) -> AsyncIterator[Batch]:
+    def read_backwards(self, before: Position | None = None) -> AsyncIterator[Batch]:
+        return _InTurns(self._read_backwards(before))
+
+    def _read_backwards(self, before: Position | None) -> Iterator[Batch]:
         with open_log_bytes(self._path) as log:
             last = _end_of_last_append(log)
             end = last if before is None else min(before, last)
@@ -57,7 +86,6 @@ class FileLog:
                     start, chunk = start + cut, chunk[cut:]
                 yield Batch(start, chunk)
                 end, size = start, CHUNK_BYTES
-                await asyncio.sleep(0)
 
     async def follow(self, after: Position = START) -> AsyncIterator[Batch]:
         while True:

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.progress import ProgressLine
 from holdfast.app.text.screen import paint, printable
 from holdfast.engine.commands.doctor import Problem, Repair, diagnose
 from holdfast.engine.commands.salvage import repositories_of
@@ -18,7 +19,6 @@ _EXAMPLES = """\
   holdfast doctor --fix                       repair what is safe to repair
   holdfast doctor --repo ~/new/place --fix    follow a moved repository"""
 
-_PROGRESS_STEP = 500  # runs
 _REPAIRED, _FAILED = "repaired", "failed"
 
 
@@ -42,7 +42,13 @@ async def _diagnose_and_print(home: Home, folders: list[str], *, fix: bool, as_j
     if home.store_url is not None:
         with suppress(HoldfastError):  # a problem, which is told with the others
             sys.stderr.write(f"{printable(home.index.describe())}\n")
-    problems = await diagnose(home, await repositories_of((), folders, os.getcwd()), _show_progress)
+    progress = ProgressLine()
+    problems = await diagnose(
+        home,
+        await repositories_of((), folders, os.getcwd()),
+        lambda done, total: progress.count_runs("checking", done, total),
+    )
+    progress.clear()
     for problem in problems:
         outcome = await _repair(problem, done) if fix else None
         remaining += outcome != _REPAIRED
@@ -52,11 +58,6 @@ async def _diagnose_and_print(home: Home, folders: list[str], *, fix: bool, as_j
     elif not fix and any(problem.repair for problem in problems):
         sys.stderr.write("repair with: holdfast doctor --fix\n")
     return HoldfastError.exit_code if remaining else EXIT_OK
-
-
-def _show_progress(done: int, total: int) -> None:
-    if done % _PROGRESS_STEP == 0 and done > 0 and sys.stderr.isatty():
-        sys.stderr.write(f"\rchecked {done:,} of {total:,} runs\r")
 
 
 async def _repair(problem: Problem, done: dict[Repair, str]) -> str | None:

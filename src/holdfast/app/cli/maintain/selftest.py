@@ -3,11 +3,11 @@
 import argparse
 import json
 import os
-import sys
 import textwrap
 import time
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.progress import ProgressLine
 from holdfast.app.text.screen import paint, pluralize, printable, terminal_width
 from holdfast.core.config import durations
 from holdfast.engine.commands.selftest.base import SelftestVerdict
@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
         raise BadInput(f"{folder} is not an existing folder")
     started = time.monotonic()
     results: list[SelftestResult] = []
-    progress = _Progress()
+    progress = ProgressLine()
     repository = repository_at(os.getcwd())
     for result in run_selftest(folder, repository, quick=options.quick, report=progress.show, seconds=options.time):
         progress.clear()
@@ -66,23 +66,6 @@ def _parse_duration(text: str) -> float:
         return float(text) if text.isdecimal() else durations.parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-class _Progress:
-    """The current step, on one line of the terminal that is cleared afterwards."""
-
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-
-    def show(self, step: str) -> None:
-        if self._is_terminal:
-            sys.stderr.write(f"\r\x1b[K… {step}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._is_terminal:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 def _print(result: SelftestResult, previous_place: str | None, *, as_json: bool) -> None:
