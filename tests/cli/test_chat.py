@@ -168,6 +168,16 @@ def test_second_ctrl_c_leaves_and_the_agent_goes_on(stage: Stage) -> None:
     assert stage.holdfast("ls", "--json").objects[0]["status"] == "running"
 
 
+def test_ctrl_c_while_something_is_printed_cancels_too(stage: Stage) -> None:
+    """Then it comes as a signal."""
+    with client(stage, *new(stage)) as terminal:
+        started(stage, terminal)
+        terminal.type(f"take long{ENTER}")
+        stage.hangs()
+        terminal.interrupt()
+        terminal.until("turn cancelled by")
+
+
 def test_runner_that_is_killed_is_replaced(stage: Stage) -> None:
     with client(stage, *new(stage)) as terminal:
         run = started(stage, terminal)

@@ -62,6 +62,19 @@ def has_work_to_do(state: RunState) -> bool:
     return not all(action in waits for action in decide_chat(state, Bounds()))
 
 
+def has_undone_request(state: RunState) -> bool:
+    """Whether a person asked for something that a runner has to do: a message, the first one too, or a merge.
+
+    An interrupted turn is none: it waits for its user.
+    """
+    found = (
+        _task_action(state, task_id, task)
+        for task_id, task in state.tasks.items()
+        if not _has_unknown_effect(state, task_id)
+    )
+    return any(action is not None and action.kind is not ActionKind.AWAIT_USER for action in found)
+
+
 def open_conversations(state: RunState, task_id: str) -> list[str]:
     """The conversations of a task that have not ended."""
     found = state.conversations.items()

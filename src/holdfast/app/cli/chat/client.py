@@ -12,14 +12,14 @@ from holdfast.core.conversation.live_text import Hint, LiveText
 from holdfast.core.decide.chat import main_task
 from holdfast.core.events.plan import ProposedTask
 from holdfast.core.messages.attachments import MAX_ATTACHMENT_BYTES, Attachment
-from holdfast.core.messages.schema import EDITABLE_KINDS, UserAnswer
+from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import Conversation, RunState
 from holdfast.core.summary.needs import Need, NeedKind, needs_to_answer
 from holdfast.engine.commands import chat
 from holdfast.engine.commands.answer import send_answer
 from holdfast.engine.commands.last_seen import last_seen, remember_last_seen
 from holdfast.engine.home import Home
-from holdfast.engine.queries.chats import start_of_turns
+from holdfast.engine.queries.chats import start_of_turns, waits_for_runner
 from holdfast.engine.queries.conversations import ConversationStatus, conversations_of
 from holdfast.engine.queries.live.follow import Follower, RunUpdate
 from holdfast.engine.queries.live.live_text import events_in, live_text
@@ -29,6 +29,7 @@ from holdfast.leaf.errors import BadInput
 
 _SEEN_TURNS = 2  # shown again, before what is new
 _NEW_TURNS = 20  # shown of what is new
+MAX_RESTARTS = 3  # of runners that die before a turn ends
 
 
 class ChatClient:
@@ -160,9 +161,9 @@ class ChatClient:
         await send_answer(self.home, self.run_id, self.state, need, answer)
         await chat.ensure_runner(self.home, self.run_id)
 
-    @property
-    def has_undelivered(self) -> bool:
-        return any(message.kind in EDITABLE_KINDS for message in self.state.messages.values())
+    async def waits_for_runner(self) -> bool:
+        """Whether something that a person asked for was left undone by a runner or a sender that died."""
+        return not self.has_runner and await waits_for_runner(self.home, self.run_id)
 
     async def restart_runner(self) -> None:
         """Start a runner, unless there is one, for messages and answers that the one before did not live to deliver."""

@@ -331,7 +331,9 @@ def _answer_hint(run_id: str, requests: Sequence[Need]) -> Iterator[str]:
 def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     decision = view.analysis.decision
     if view.state.is_chat and decision.case is not ResumeCase.COMPLETE and view.status != RunStatus.RUNNING:
-        yield f"Continue it with: holdfast send {view.run_id} MESSAGE, or holdfast accept {view.run_id}"
+        yield f"Continue it with: holdfast chat {view.run_id}, or holdfast send, or holdfast accept"
+    elif view.state.is_chat and view.status == RunStatus.RUNNING:
+        yield f"Running. Talk with its agent: holdfast chat {view.run_id}"
     elif view.status == RunStatus.RUNNING:
         yield f"Running. Watch it with: holdfast attach {view.run_id}"
     elif view.state.is_missing_plan:
