@@ -4,12 +4,15 @@ import os
 import signal
 from pathlib import Path
 
-from tests.cli.test_chat import CAPITALS, CTRL_C, ENTER, EOF, client, ended_turns, new, runner_pid, started, wait_for
+from tests.cli.program import failpoint_environment
+from tests.cli.terminal import CTRL_C, EOF
+from tests.cli.test_chat import CAPITALS, ENTER, client, ended_turns, new, runner_pid, started, wait_for
 from tests.cli.test_chat_json import lines
 from tests.cli.test_run_chat import chat as ended_chat
 from tests.cli.test_run_chat import conversation
 from tests.cli.test_run_watched_chats import send_and_die
 from tests.support.cli_stage import Stage
+from tests.support.crash_suite.warm_programs import KILLED
 
 
 def kinds(stage: Stage, run: str) -> list[str]:
@@ -60,6 +63,34 @@ def test_message_of_a_killed_sender_is_delivered_when_a_program_opens_the_chat(s
         assert program.end() == 0
     stage.holdfast("wait", run)
     assert stage.prompts(run) == ["write the greeting", "now in capitals"]
+
+
+def test_first_message_of_a_killed_client_is_sent_when_the_chat_is_opened(stage: Stage) -> None:
+    folder = Path(stage.folder, "passes")
+    folder.mkdir()
+    environment = failpoint_environment(str(folder), "runner.detach.before:1")
+    stage.holdfast("chat", *new(stage), "--json", code=KILLED, env=environment)
+    with client(stage) as terminal:
+        terminal.until("starting a runner for it")
+        assert "while you were away" not in terminal.until("greeted")
+
+
+def test_program_chooses_the_conversation_of_what_it_says_next(stage: Stage) -> None:
+    """Not of what it said before, which is on its way."""
+    run = ended_chat(stage)
+    other = stage.book({"when": "what do you think", "steps": [{"say": "an opinion\n"}]}, name="other")
+    with lines(stage, run, "--json") as program:
+        program.put(add={"agent": other, "text": "what do you think"})
+        peer = program.until("done", command="add")["result"]
+        main = stage.data(run, "conversation.opened")[0]["conversation"]
+        program.put(conversation=main)
+        program.put(say="now in capitals")
+        program.put(conversation=peer)
+        program.put(say="what do you think now")
+        program.put(conversation=main)
+        assert program.end() == 0
+    said = [data["body"]["conversation"] for data in stage.data(run, "inbox.consumed") if data["kind"] == "user"]
+    assert said == [main, peer]
 
 
 def test_work_is_accepted_although_its_runner_is_killed(stage: Stage) -> None:

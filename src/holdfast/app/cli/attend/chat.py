@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.app.cli.arguments import Parser, utf8_text
-from holdfast.app.text.screen import printable, warn
+from holdfast.app.text.screen import printable, terminal_width, warn
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_INTERRUPTED, BadInput, HoldfastError
 
@@ -96,6 +96,7 @@ async def _show(client: "ChatClient", first: str | None, *, as_json: bool) -> in
 
 async def _find(home: Home, options: argparse.Namespace) -> str | None:
     """Return the chat to continue; None to begin one."""
+    from holdfast.app.cli.chat.wrapping import wrap_line
     from holdfast.engine.queries.chats import open_chats
 
     if options.run is not None:
@@ -105,7 +106,8 @@ async def _find(home: Home, options: argparse.Namespace) -> str | None:
     found = await open_chats(home, options.repo)
     if found and not options.json:
         others = f" ({len(found) - 1} more: holdfast ls)" if len(found) > 1 else ""
-        warn([f"continuing the newest chat here, {found[0].id}{others}; another one: holdfast chat --new"])
+        text = f"continuing the newest chat here, {found[0].id}{others}; another one: holdfast chat --new"
+        warn(wrap_line(text, terminal_width()))
     if not found and options.add is not None:
         raise BadInput("there is no chat here to add an agent to; begin one with: holdfast chat")
     return found[0].id if found else None

@@ -24,15 +24,8 @@ from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _READ_BYTES = 64 * 1024
 _POLL_S = 1.0  # how soon the death of a runner is seen
-_IN_ORDER = (
-    "say",
-    "compact",
-    "plan",
-    "accept",
-    "add",
-    "edit",
-    "drop",
-)  # they reach the run in the order in which they were read
+# Done in the order in which they were read: what they do depends on those before.
+_IN_ORDER = frozenset(["say", "compact", "plan", "accept", "add", "edit", "drop", "option", "conversation"])
 
 
 class JsonChat:
