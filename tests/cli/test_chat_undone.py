@@ -119,6 +119,7 @@ def test_chat_that_is_stopped_stays_so_beside_a_client(stage: Stage) -> None:
         wait_for(lambda: len(kinds(stage, run)) == 2)
         stage.holdfast("stop", run)
         assert "starting another" not in terminal.until("1 message was not delivered")
+        terminal.until("waiting for you")
         terminal.type(CTRL_C + CTRL_C)
         assert terminal.end() == 0
     assert stage.data(run, "session.end")[-1]["reason"] == "stopped"
