@@ -312,6 +312,20 @@ def test_another_agent_gives_its_opinion(stage: Stage) -> None:
     assert len(stage.data(run, "conversation.opened")) == 2
 
 
+def test_message_to_an_agent_whose_work_is_finished_starts_a_new_conversation(stage: Stage) -> None:
+    with client(stage, *new(stage)) as terminal:
+        run = started(stage, terminal)
+        terminal.type(f"/agent 1{ENTER}/accept finish{ENTER}")
+        terminal.until("bring it into your branch with: holdfast merge")
+        wait_for(lambda: stage.data(run, "conversation.state_changed")[-1]["state"] == "completed")
+        stage.holdfast("wait", run)
+        terminal.type(f"now in capitals{ENTER}")
+        terminal.until("shouted")
+        terminal.type(f"/accept{ENTER}")
+        terminal.until("merged T-1")
+    assert len(stage.data(run, "conversation.opened")) == 2
+
+
 def test_chat_needs_a_terminal(stage: Stage) -> None:
     refused = stage.holdfast("chat", code=2)
     assert "not a terminal; use holdfast chat --json" in refused.err

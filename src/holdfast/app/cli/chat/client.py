@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from holdfast.core.conversation.live_text import Hint, LiveText
+from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.chat import main_task
 from holdfast.core.events.plan import ProposedTask
 from holdfast.core.messages.attachments import MAX_ATTACHMENT_BYTES, Attachment
@@ -98,10 +99,24 @@ class ChatClient:
     @property
     def target(self) -> str | None:
         """The conversation that messages go to; None before the first one is open."""
-        if self.conversation_id is not None:
+        if self.conversation_id is not None and not self._has_chosen_ended:
             return self.conversation_id
-        task = self.state.tasks.get(main_task(self.state) or "")
+        chosen = self.state.conversations.get(self.conversation_id or "")
+        task = self.state.tasks.get((chosen.task if chosen is not None else main_task(self.state)) or "")
         return task.worker if task is not None else None
+
+    @property
+    def _has_chosen_ended(self) -> bool:
+        chosen = self.state.conversations.get(self.conversation_id or "")
+        return chosen is not None and chosen.state in ENDED_STATES
+
+    def _address(self) -> dict[str, str | None]:
+        """Whom a message is for. If the chosen conversation has ended: the one that its task has now, or a new one."""
+        if not self._has_chosen_ended:
+            return {"conversation": self.conversation_id}
+        if self.conversation.state not in ENDED_STATES:
+            return {"conversation": self.target}
+        return {"task": self.state.conversations[self.conversation_id or ""].task}
 
     @property
     def conversation(self) -> Conversation:
@@ -125,9 +140,7 @@ class ChatClient:
     # What a person does
 
     async def say(self, text: str, attachments: Sequence[Attachment] = ()) -> str:
-        return await chat.send_chat_message(
-            self.home, self.run_id, text, conversation=self.conversation_id, attachments=attachments
-        )
+        return await chat.send_chat_message(self.home, self.run_id, text, **self._address(), attachments=attachments)
 
     async def attach(self, path: str, name: str | None = None, media_type: str | None = None) -> Attachment:
         return await attach_file(self.home, self.run_id, path, name, media_type)
@@ -142,7 +155,7 @@ class ChatClient:
         return await chat.compact(self.home, self.run_id, self._target_id())
 
     async def accept(self, *, finish: bool = False) -> str:
-        return await chat.accept(self.home, self.run_id, conversation=self.conversation_id, finish=finish)
+        return await chat.accept(self.home, self.run_id, **self._address(), finish=finish)
 
     async def cancel(self) -> None:
         if self.target is not None and self.conversation.turn is not None:

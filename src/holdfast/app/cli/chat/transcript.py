@@ -56,7 +56,7 @@ from holdfast.core.events.plan import PlanAccepted, PlanProposed, RunPrepared
 from holdfast.core.events.preparation import BaselineStarted, WorktreeSetupFinished
 from holdfast.core.events.rewind import RunRewound
 from holdfast.core.events.session import SessionEnd
-from holdfast.core.events.task import TaskFailed
+from holdfast.core.events.task import TaskCompleted, TaskFailed
 from holdfast.core.events.work import CommitRefused, MergeConflicted, TaskCommitted, ValidatorFinished
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.messages.schema import EDITABLE_KINDS, MessageKind, message_text
@@ -94,6 +94,7 @@ _NOTED: Final[tuple[type[Event], ...]] = (  # everything else is of no interest 
     RunPrepared,
     TaskAccepted,
     TaskCommitted,
+    TaskCompleted,
     TaskFailed,
     ToolBlocked,
     ValidatorFinished,
@@ -190,7 +191,8 @@ class Transcript:
         if not text:
             return []
         details: list[Row] = [[Span(f"      {line}", "dim")] for line in event_details(event, state)]
-        if isinstance(event, IterationAccepted) and event.commit and state.run is not None:
+        is_merged = (isinstance(event, IterationAccepted) and event.commit) or isinstance(event, TaskCompleted)
+        if is_merged and state.run is not None and not state.is_interview:
             details += self._note(f"bring it into your branch with: holdfast merge {state.run.run_id}")
         return [*self._note(text, event_colour(event) or "dim"), *details]
 
