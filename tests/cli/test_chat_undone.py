@@ -125,8 +125,12 @@ def test_chat_that_is_stopped_stays_so_beside_a_client(stage: Stage) -> None:
     assert stage.data(run, "session.end")[-1]["reason"] == "stopped"
     with client(stage, run) as terminal:
         terminal.until("1 message was not delivered")
-        terminal.type(f"go on{ENTER}")
+        terminal.type(f"/drop 1{ENTER}")
+        terminal.until("taken back: now in capitals")
+        assert "now in capitals" not in terminal.until("waiting for you"), "it is no longer shown as queued"
+        terminal.type(f"in capitals, please{ENTER}")
         terminal.until("shouted")
+    assert "now in capitals" not in stage.prompts(run)[-1]
 
 
 def test_agent_that_outlives_its_runner_is_ended_before_the_next_prompt(stage: Stage) -> None:

@@ -25,7 +25,7 @@ from holdfast.engine.queries.conversations import ConversationStatus, conversati
 from holdfast.engine.queries.live.follow import Follower, RunUpdate
 from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.queued import QueuedMessage, list_queued
+from holdfast.engine.queries.queued import QueuedMessage, list_queued, queued_beside
 from holdfast.leaf.errors import BadInput
 
 _SEEN_TURNS = 2  # shown again, before what is new
@@ -184,6 +184,10 @@ class ChatClient:
 
     async def queued(self) -> list[QueuedMessage]:
         return await list_queued(self.home, self.run_id)
+
+    async def queued_now(self) -> list[QueuedMessage]:
+        """The same as far as this client has read the log, which costs little."""
+        return await queued_beside(self.home, self.run_id, self.state)
 
     async def edit(self, message_id: str, text: str) -> None:
         await chat.edit_queued(self.home, self.run_id, message_id, text)

@@ -32,7 +32,6 @@ from holdfast.core.conversation.agent_commands import command_name
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events.conversation import TurnEnded, TurnInterrupted
 from holdfast.core.log.codec import Line
-from holdfast.core.messages.schema import EDITABLE_KINDS, message_text
 from holdfast.engine.queries.chats import chat_files
 from holdfast.engine.queries.live.follow import RunUpdate
 from holdfast.leaf.clock import now
@@ -61,6 +60,7 @@ class ChatScreen:
         self._tasks: set[asyncio.Task[None]] = set()
         self._order = asyncio.Lock()  # messages, and commands after them, in the order in which they were written
         self._sending: dict[int, str] = {}
+        self._queued: list[str] = []
         self._requests = RequestKeys(client.home, client.run_id)
         self._editing: Editing | None = None
         self._has_runner = False
@@ -154,6 +154,7 @@ class ChatScreen:
     async def _follow(self) -> None:
         async for update in self._client.updates():
             self._has_runner = self._client.has_runner
+            await self._read_queue()
             await self._print([row for line in update.lines for row in self._transcript.rows(line, update.state)])
             if _ends_turn(update):
                 self._restarts = 0
@@ -171,8 +172,13 @@ class ChatScreen:
             self._has_runner = has_runner
             if had_runner and not has_runner:
                 await self._runner_ended()
+            await self._read_queue()
             self._app.invalidate()
             await asyncio.sleep(_REFRESH_S)
+
+    async def _read_queue(self) -> None:
+        with suppress(HoldfastError, OSError):
+            self._queued = [message.text for message in await self._client.queued_now()]
 
     async def _runner_ended(self) -> None:
         """It was idle, or it died: then a message that it had read would wait for another one."""
@@ -260,8 +266,7 @@ class ChatScreen:
             hint = f"{self._requests.hints(self._client.state)[request.key or '']} · or n and a reason; then Enter"
             rows += [[Span(f"  ? {shorten_to_width(request.text, terminal_width() - 5)}", "yellow")]]
             rows += [[Span(f"    {shorten_to_width(hint, terminal_width() - 5)}", "yellow")]]
-        queued = [message_text(one.body) for one in self._client.state.messages.values() if one.kind in EDITABLE_KINDS]
-        queued += [text for text in self._sending.values() if text not in queued]
+        queued = [*self._queued, *(text for text in self._sending.values() if text not in self._queued)]
         if self._commands.attachments:
             names = ", ".join(attachment.name for attachment in self._commands.attachments)
             rows.append([Span(f"  {shorten_to_width(f'attached: {printable(names)}', terminal_width() - 4)}", "dim")])
@@ -364,6 +369,7 @@ class ChatScreen:
         elif text.startswith("/") and self._commands.knows(text):
             async with self._order if self._commands.waits_for_earlier(text) else nullcontext():
                 rows = await self._commands.run(text)
+            await self._read_queue()
             await self._print(rows)
         elif (name := command_name(text)) is not None:
             if name not in self._client.conversation.commands:
