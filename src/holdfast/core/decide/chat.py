@@ -23,7 +23,7 @@ PEER = "peer"  # the role of another agent in the worktree of a task
 _DELIVERED_KINDS = (*PROMPT_KINDS, MessageKind.ADD_CONVERSATION)
 _QUEUED_KINDS = (*_DELIVERED_KINDS, MessageKind.ACCEPT, MessageKind.RESUME_CONVERSATION)
 STARTING_KINDS = frozenset({*_QUEUED_KINDS, MessageKind.EDIT_PLAN})  # messages for which a runner is started
-_OVER_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, TaskStatus.FAILED)
+OVER_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, TaskStatus.FAILED)
 
 
 _CHAT = Workflow(name="chat", about="", chat=True)
@@ -53,7 +53,7 @@ def decide_chat(state: RunState, bounds: Bounds, facts: RuntimeFacts = NOTHING_I
 
 
 def is_chat_over(state: RunState) -> bool:
-    return bool(state.tasks) and all(task.status in _OVER_STATUSES for task in state.tasks.values())
+    return bool(state.tasks) and all(task.status in OVER_STATUSES for task in state.tasks.values())
 
 
 def has_work_to_do(state: RunState) -> bool:
@@ -116,7 +116,7 @@ def receiver_of(state: RunState, task_id: str, message: OpenMessage) -> str | No
 def main_task(state: RunState) -> str | None:
     """The task that messages without an address are for: the first that is not over, else the first."""
     order = state.plan.order if state.plan is not None else []
-    unfinished = (name for name in order if name in state.tasks and state.tasks[name].status not in _OVER_STATUSES)
+    unfinished = (name for name in order if name in state.tasks and state.tasks[name].status not in OVER_STATUSES)
     return next(unfinished, next(iter(order), None))
 
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from holdfast.core.conversation.live_text import Hint, LiveText
 from holdfast.core.conversation.states import ENDED_STATES
-from holdfast.core.decide.chat import main_task
+from holdfast.core.decide.chat import OVER_STATUSES, is_first_prompt_due, main_task
 from holdfast.core.events.plan import ProposedTask
 from holdfast.core.messages.attachments import MAX_ATTACHMENT_BYTES, Attachment
 from holdfast.core.messages.schema import UserAnswer
@@ -173,6 +173,12 @@ class ChatClient:
         answer = UserAnswer(need.key or "", allow, reason=reason, always=always)
         await send_answer(self.home, self.run_id, self.state, need, answer)
         await chat.ensure_runner(self.home, self.run_id)
+
+    @property
+    def has_unsent_goal(self) -> bool:
+        """Whether no agent has got the first message of the chat."""
+        task = self.state.tasks.get(main_task(self.state) or "")
+        return task is not None and task.status not in OVER_STATUSES and is_first_prompt_due(self.state, task)
 
     async def waits_for_runner(self) -> bool:
         """Whether something that a person asked for was left undone by a runner or a sender that died."""

@@ -146,10 +146,10 @@ class ChatScreen:
 
     async def _undelivered(self) -> list[Row]:
         """What waits for the next message, because the chat was stopped, or reached a limit."""
-        queued = await self._client.queued()
-        what = "1 message was" if len(queued) == 1 else f"{len(queued)} messages were"
+        count = len(await self._client.queued()) + self._client.has_unsent_goal
+        what = "1 message was" if count == 1 else f"{count} messages were"
         text = f"{what} not delivered before the chat ended: /queue. Your next message starts it again"
-        return note(text, "yellow") if queued else []
+        return note(text, "yellow") if count else []
 
     async def _follow(self) -> None:
         async for update in self._client.updates():
