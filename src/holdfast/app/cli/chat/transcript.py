@@ -188,11 +188,11 @@ class Transcript:
         text = describe_event(event)
         if isinstance(event, MessageDeleted) and self._deleted:
             text = f"taken back: {' '.join(self._deleted.split())}"
-        if not text:
+        if not text or (isinstance(event, TaskCompleted) and state.is_interview):  # the prepared run is named
             return []
         details: list[Row] = [[Span(f"      {line}", "dim")] for line in event_details(event, state)]
         is_merged = (isinstance(event, IterationAccepted) and event.commit) or isinstance(event, TaskCompleted)
-        if is_merged and state.run is not None and not state.is_interview:
+        if is_merged and state.run is not None:
             details += self._note(f"bring it into your branch with: holdfast merge {state.run.run_id}")
         return [*self._note(text, event_colour(event) or "dim"), *details]
 
