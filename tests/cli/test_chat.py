@@ -129,6 +129,25 @@ def test_permission_is_given_in_place(stage: Stage) -> None:
         assert stage.data(run, "permission.answered")[-1]["by"]
 
 
+def test_late_answer_is_no_message(stage: Stage) -> None:
+    """Another client was quicker."""
+    asks = {**DANGER, "steps": [*DANGER["steps"], HANG]}
+    with client(stage, *new(stage, asks)) as first:
+        run = started(stage, first)
+        first.type(f"something dangerous{ENTER}")
+        first.until("n deny")
+        with client(stage, run) as second:
+            second.until("n deny")
+            second.type(f"y{ENTER}")
+            second.until("allowed by")
+        first.until("allowed by")
+        first.type(f"y{ENTER}")
+        first.until("that request was answered already")
+        first.type(f"yes{ENTER}")
+        wait_for(lambda: len(stage.data(run, "inbox.consumed")) == 3)
+    assert stage.data(run, "inbox.consumed")[-1]["body"]["text"] == "yes"
+
+
 def test_refusal_takes_its_reason_to_the_agent(stage: Stage) -> None:
     with client(stage, *new(stage)) as terminal:
         run = started(stage, terminal)

@@ -65,6 +65,7 @@ class ChatScreen:
         self._editing: Editing | None = None
         self._has_runner = False
         self._interrupted = False
+        self._shown_request: str | None = None  # since the person typed something, and in this turn
         self._restarts = 0  # of runners that died with messages to deliver
         self._ended_blank = False
         self._printing = asyncio.Lock()
@@ -159,6 +160,7 @@ class ChatScreen:
             if _ends_turn(update):
                 self._restarts = 0
                 self._interrupted = False
+                self._shown_request = None
                 self._client.remember()
 
     async def _receive_hints(self) -> None:
@@ -263,6 +265,7 @@ class ChatScreen:
         rows: list[Row] = []
         request = self._requests.current(self._client.state)
         if request is not None:
+            self._shown_request = request.key
             hint = f"{self._requests.hints(self._client.state)[request.key or '']} · or n and a reason; then Enter"
             rows += [[Span(f"  ? {shorten_to_width(request.text, terminal_width() - 5)}", "yellow")]]
             rows += [[Span(f"    {shorten_to_width(hint, terminal_width() - 5)}", "yellow")]]
@@ -381,7 +384,12 @@ class ChatScreen:
 
     async def _answers(self, text: str) -> bool:
         """Answer the oldest open request, if the text is an answer."""
-        answer = _ANSWER.fullmatch(text)
+        answer, (shown, self._shown_request) = _ANSWER.fullmatch(text), (self._shown_request, None)
+        if answer is not None and shown is not None and shown not in self._client.state.permissions:
+            await self._print(
+                note(f"that request was answered already; {text!r} again sends it as a message", "yellow")
+            )
+            return True
         if answer is None or self._requests.current(self._client.state) is None:
             return False
         choice, reason = answer[1][0].lower(), (answer[2] or "").strip()
