@@ -42,7 +42,8 @@ async def waits_for_runner(home: Home, run_id: str) -> bool:
     Not in a chat that was stopped, or that reached a limit: that waits until somebody sends a message or resumes it.
     """
     view = await view_run(home, run_id)
-    if view.status not in (*STARTED_FOR_MESSAGES, EndReason.PLANNED):
+    is_of_cluster = view.state.run is not None and view.state.run.remote is not None  # its workers continue it
+    if is_of_cluster or view.status not in (*STARTED_FOR_MESSAGES, EndReason.PLANNED):
         return False
     return has_undone_request(view.state) or await has_unread_message(home, view)
 
