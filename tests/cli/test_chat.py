@@ -328,6 +328,8 @@ def test_another_agent_gives_its_opinion(stage: Stage) -> None:
         other = stage.book({"when": "what do you think", "steps": [{"say": "a second opinion\n"}]}, name="other")
         terminal.type(f"/add {other} what do you think{ENTER}")
         terminal.until("a second opinion")
+        terminal.type(f"/status{ENTER}")
+        terminal.until("tokens, cost")
     assert len(stage.data(run, "conversation.opened")) == 2
 
 

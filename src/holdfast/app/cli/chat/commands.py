@@ -14,6 +14,7 @@ from holdfast.app.text.screen import pluralize, printable, shorten_to_width, ter
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.decide.chat import main_task
 from holdfast.core.messages.attachments import Attachment, size_text
+from holdfast.core.summary.spending import has_spent, spent_text, unpriced_count
 from holdfast.engine.queries.diff import compare_run
 from holdfast.leaf.errors import BadInput, HoldfastError
 
@@ -312,6 +313,11 @@ class ChatCommands:
             rows += [[Span(f"      {name}: {value}", "dim")] for name, value in one.options.items()]
         for key, task in client.state.tasks.items():
             rows.append([Span(f"  {key:16}"), Span(f"{pluralize(task.accepted, 'accepted iteration')}", "dim")])
+        if has_spent(client.state):
+            budget = client.state.budget
+            tokens = budget.input_tokens + budget.output_tokens
+            text = spent_text(tokens, budget.dollars, unpriced_count(client.state), budget.estimate)
+            rows.append([Span(f"  {'spent':16}"), Span(text, "dim")])
         return [*rows, []]
 
 
