@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import signal
 import struct
 import subprocess
 import termios
@@ -67,6 +68,10 @@ class Conversation:
 
     def type(self, text: str) -> None:
         os.write(self._fd, text.encode())
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does while the program leaves the terminal to the kernel."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
         """Its exit code; what it still shows is not kept."""

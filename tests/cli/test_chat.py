@@ -129,6 +129,25 @@ def test_permission_is_given_in_place(stage: Stage) -> None:
         assert stage.data(run, "permission.answered")[-1]["by"]
 
 
+def test_late_answer_is_no_message(stage: Stage) -> None:
+    """Another client was quicker."""
+    asks = {**DANGER, "steps": [*DANGER["steps"], HANG]}
+    with client(stage, *new(stage, asks)) as first:
+        run = started(stage, first)
+        first.type(f"something dangerous{ENTER}")
+        first.until("n deny")
+        with client(stage, run) as second:
+            second.until("n deny")
+            second.type(f"y{ENTER}")
+            second.until("allowed by")
+        first.until("allowed by")
+        first.type(f"y{ENTER}")
+        first.until("that request was answered already")
+        first.type(f"yes{ENTER}")
+        wait_for(lambda: len(stage.data(run, "inbox.consumed")) == 3)
+    assert stage.data(run, "inbox.consumed")[-1]["body"]["text"] == "yes"
+
+
 def test_refusal_takes_its_reason_to_the_agent(stage: Stage) -> None:
     with client(stage, *new(stage)) as terminal:
         run = started(stage, terminal)
@@ -166,6 +185,16 @@ def test_second_ctrl_c_leaves_and_the_agent_goes_on(stage: Stage) -> None:
         terminal.until(f"Back with: holdfast chat {run}")
         assert terminal.end() == 0
     assert stage.holdfast("ls", "--json").objects[0]["status"] == "running"
+
+
+def test_ctrl_c_while_something_is_printed_cancels_too(stage: Stage) -> None:
+    """Then it comes as a signal."""
+    with client(stage, *new(stage)) as terminal:
+        started(stage, terminal)
+        terminal.type(f"take long{ENTER}")
+        terminal.until("it takes long")
+        terminal.interrupt()
+        terminal.until("turn cancelled by")
 
 
 def test_runner_that_is_killed_is_replaced(stage: Stage) -> None:
@@ -299,6 +328,22 @@ def test_another_agent_gives_its_opinion(stage: Stage) -> None:
         other = stage.book({"when": "what do you think", "steps": [{"say": "a second opinion\n"}]}, name="other")
         terminal.type(f"/add {other} what do you think{ENTER}")
         terminal.until("a second opinion")
+        terminal.type(f"/status{ENTER}")
+        terminal.until("tokens, cost")
+    assert len(stage.data(run, "conversation.opened")) == 2
+
+
+def test_message_to_an_agent_whose_work_is_finished_starts_a_new_conversation(stage: Stage) -> None:
+    with client(stage, *new(stage)) as terminal:
+        run = started(stage, terminal)
+        terminal.type(f"/agent 1{ENTER}/accept finish{ENTER}")
+        terminal.until("bring it into your branch with: holdfast merge")
+        wait_for(lambda: stage.data(run, "conversation.state_changed")[-1]["state"] == "completed")
+        stage.holdfast("wait", run)
+        terminal.type(f"now in capitals{ENTER}")
+        terminal.until("shouted")
+        terminal.type(f"/accept{ENTER}")
+        terminal.until("merged T-1")
     assert len(stage.data(run, "conversation.opened")) == 2
 
 

@@ -46,6 +46,20 @@ def test_included_changes_are_the_first_commit(stage: Stage, command: str) -> No
     assert (after.status, after.staged, after.folders) == (before.status, before.staged, before.folders)
 
 
+def test_chat_names_uncommitted_files_or_begins_with_them(stage: Stage) -> None:
+    dirty(stage)
+    begin = ("chat", "--json", "-m", "say hello", "--agent", stage.book(HELLO), "--set", "chat.idle=0")
+    ended = stage.holdfast(*begin)
+    assert "3 uncommitted files of your checkout are not part of the run" in ended.err
+    without = stage.only_run()
+    ended = stage.holdfast(*begin, "--include-changes")
+    assert "uncommitted" not in ended.err
+    (run,) = (one["id"] for one in stage.holdfast("ls", "--json").objects if one["id"] != without)
+    for chat in (without, run):
+        stage.holdfast("wait", chat)
+    assert [stage.file(chat, "a.txt") for chat in (without, run)] == ["1\n2\n3", "mine"]
+
+
 def test_included_changes_do_not_block_the_merge(stage: Stage) -> None:
     dirty(stage)
     run = stage.run("say hello", "--agent", stage.book(HELLO), "--include-changes")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.decide.actions import ActionKey, AgentPause, RuntimeFacts
-from holdfast.core.decide.chat import decide_chat, has_work_to_do, next_prompt
+from holdfast.core.decide.chat import decide_chat, has_undone_request, has_work_to_do, next_prompt
 from holdfast.core.decide.phases import decide
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.provider_limit import LimitKind
@@ -147,6 +147,27 @@ def test_prompt_delivers_what_came_before_the_work_is_accepted() -> None:
 )
 def test_only_a_chat_with_work_is_resumed_unattended(state: RunState, expected: bool) -> None:
     assert has_work_to_do(state) is expected
+
+
+@pytest.mark.parametrize(
+    ("fact", "state", "expected"),
+    [
+        ("it waits for its user", chat(), False),
+        ("its first message was never sent", situation({"T-1": Task()}), True),
+        ("its runner died in a turn", stage(TaskStage.WORK), False),
+        ("its user said something", chat(messages={"m": SAID}), True),
+        ("its user accepted the work", chat(messages={"m": ACCEPT}), True),
+        ("accepted work is not merged", stage(TaskStage.MERGE), True),
+        (
+            "nobody knows whether its work was merged",
+            chat(messages={"m": SAID}, effects={"e": Effect("merge", "T-1", status=EffectStatus.UNKNOWN)}),
+            False,
+        ),
+        ("it is over", chat(Task(TaskStatus.COMPLETE), conversations={}), False),
+    ],
+)
+def test_requests_that_are_not_done(fact: str, state: RunState, expected: bool) -> None:
+    assert has_undone_request(state) is expected, fact
 
 
 def test_workflow_decides_whether_it_is_a_chat() -> None:

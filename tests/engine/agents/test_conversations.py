@@ -7,10 +7,12 @@ import pytest
 
 from holdfast.agents.acp.driver import Deadlines
 from holdfast.core.conversation.states import AfterInterruption, ConversationState, InvalidTransition
+from holdfast.core.decide.tasks import was_interrupted
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
     TurnEnded,
+    TurnInterrupted,
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
@@ -322,6 +324,22 @@ async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_aga
     assert await place.said("user") == ["deaf", "hello"]
     reasons = [event.reason for event in await place.events(ConversationDetached)]
     assert reasons[0] == "the agent did not stop when its turn was cancelled"
+
+
+async def test_turn_that_a_person_cancelled_is_not_interrupted_though_its_agent_is_killed(place: Place) -> None:
+    place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
+    async with place.session(deadlines=Deadlines(cancel=0.3)) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        turn = asyncio.ensure_future(conversations.send_prompt(name, "deaf", place.cwd))
+        await until(lambda: conversations.state(name).state == "running")
+        await conversations.cancel(name, "ann")
+        assert (await turn).reason == "cancelled"
+        assert place.processes() == []
+        assert conversations.state(name).state == "waiting_for_input"
+        assert not was_interrupted(conversations.state(name))
+        assert (await conversations.send_prompt(name, "hello", place.cwd)).reason == "end_turn"
+    assert [event.by for event in await place.events(TurnEnded)] == ["ann", None]
+    assert await place.events(TurnInterrupted) == []
 
 
 async def test_there_is_nothing_to_cancel_between_turns(place: Place) -> None:

@@ -8,6 +8,7 @@ from holdfast.core.events.chat import MessageDeleted, MessageEdited, OptionChose
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationOpened,
+    ConversationStateChanged,
     ModeChanged,
     PermissionAnswered,
     TurnEnded,
@@ -15,6 +16,7 @@ from holdfast.core.events.conversation import (
 )
 from holdfast.core.messages.schema import UserAnswer, UserMessage
 from holdfast.core.summary.needs import needs_to_answer
+from holdfast.core.task_state import TaskStatus
 from holdfast.engine.commands.answer import send_answer
 from holdfast.engine.commands.chat import (
     accept,
@@ -71,6 +73,42 @@ async def test_resumed_agent_is_idle(chats: Chats) -> None:
     (after,) = await chat.status()
     assert (after.state, after.is_agent_running, after.turns) == ("waiting_for_input", True, 1)
     assert len(await chat.events(ConversationAttached)) == 2
+    changes = [event.state for event in await chat.events(ConversationStateChanged)]
+    assert changes[-3:] == ["waiting_for_input", "starting", "waiting_for_input"]
+    assert (await view_run(chat.home, chat.run_id)).state.tasks["T-1"].status == TaskStatus.REVIEW
+
+
+async def test_ended_conversation_is_not_resumed_and_a_message_starts_another(chats: Chats) -> None:
+    chat = await chats.start(idle=0)
+    await chat.rest()
+    await accept(chat.home, chat.run_id, finish=True)
+    await chat.rest()
+    (ended,) = await chat.status()
+    assert (ended.state, ended.needs_resume, ended.reason) == ("completed", False, "conversation_completed")
+    assert not ended.is_resumable
+    for refused in (
+        resume_conversation(chat.home, chat.run_id, ended.id),
+        send_chat_message(chat.home, chat.run_id, "go on", conversation=ended.id),
+    ):
+        with pytest.raises(BadInput, match="is completed; open another one"):
+            await refused
+    assert len(await chat.events(ConversationAttached)) == 1
+    await send_chat_message(chat.home, chat.run_id, "go on")
+    await chat.rest()
+    assert [one.state for one in await chat.status()] == ["completed", "waiting_for_input"]
+    assert (await view_run(chat.home, chat.run_id)).state.tasks["T-1"].status == TaskStatus.REVIEW
+
+
+async def test_turn_of_a_dead_agent_waits_for_its_user(chats: Chats) -> None:
+    """Its conversation waits, its task is in review, and the agent is not started."""
+    chat = await chats.start({"steps": [{"say": "dying"}, {"crash": {"how": "kill"}}]}, idle=0)
+    await chat.rest()
+    changes = [event.state for event in await chat.events(ConversationStateChanged)]
+    assert changes == ["starting", "waiting_for_input", "running", "waiting_for_input"]
+    (left,) = await chat.status()
+    assert (left.last_stop, left.needs_resume, left.reason) == ("interrupted", True, "agent_not_running")
+    assert (await view_run(chat.home, chat.run_id)).state.tasks["T-1"].status == TaskStatus.REVIEW
+    assert len(await chat.events(ConversationAttached)) == 1
 
 
 async def _is_waiting(chat: Chat) -> bool:

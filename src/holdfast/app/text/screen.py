@@ -87,15 +87,17 @@ def printable(text: str) -> str:
 
 def shorten_to_width(text: str, width: int) -> str:
     """Cut text to a number of terminal columns."""
+    return text if display_width(text) <= width else cut_to_width(text, max(0, width - 1)) + "…"
+
+
+def cut_to_width(text: str, width: int) -> str:
+    """Return the beginning of a text that fits into a number of terminal columns."""
     if text.isascii():
-        return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+        return text[:width]
     from bisect import bisect_right
     from itertools import accumulate
 
-    ends = [*accumulate(map(_character_width, text))]
-    if ends[-1] <= width:
-        return text
-    return text[: bisect_right(ends, width - 1)] + "…"
+    return text[: bisect_right([*accumulate(map(_character_width, text))], width)]
 
 
 def display_width(text: str) -> int:

@@ -17,7 +17,8 @@ _TITLE_CHARS = 80
 LINE_CHARS = 1_000
 _DIFF_CHARS = 400_000  # of both texts; comparing longer ones takes too long
 _CONTEXT_LINES = 2  # around a change
-_LABEL_COLUMNS = 7
+LABEL_COLUMNS = 7  # before every line of a call
+DIFF_LABELS = ("writes", "edits")  # of the parts with lines of files
 
 
 class ToolCallDescription(Protocol):
@@ -116,7 +117,7 @@ def decode_input(call: ToolCallDescription) -> Any:
 
 def _block(label: str, lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
-        yield f"{label if number == 0 else '':{_LABEL_COLUMNS}}{line}"
+        yield f"{label if number == 0 else '':{LABEL_COLUMNS}}{line}"
 
 
 def _diff_lines(diff: FileDiff) -> Iterator[str]:

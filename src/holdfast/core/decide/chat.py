@@ -23,7 +23,7 @@ PEER = "peer"  # the role of another agent in the worktree of a task
 _DELIVERED_KINDS = (*PROMPT_KINDS, MessageKind.ADD_CONVERSATION)
 _QUEUED_KINDS = (*_DELIVERED_KINDS, MessageKind.ACCEPT, MessageKind.RESUME_CONVERSATION)
 STARTING_KINDS = frozenset({*_QUEUED_KINDS, MessageKind.EDIT_PLAN})  # messages for which a runner is started
-_OVER_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, TaskStatus.FAILED)
+OVER_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED, TaskStatus.FAILED)
 
 
 _CHAT = Workflow(name="chat", about="", chat=True)
@@ -56,13 +56,26 @@ def decide_chat(state: RunState, bounds: Bounds, facts: RuntimeFacts = NOTHING_I
 
 
 def is_chat_over(state: RunState) -> bool:
-    return bool(state.tasks) and all(task.status in _OVER_STATUSES for task in state.tasks.values())
+    return bool(state.tasks) and all(task.status in OVER_STATUSES for task in state.tasks.values())
 
 
 def has_work_to_do(state: RunState) -> bool:
     """Whether a chat would do something now. A chat that only waits is not resumed until its user comes back."""
     waits = (Action(ActionKind.STOP, reason=EndReason.IDLE), Action(ActionKind.STOP, reason=EndReason.ALL_DONE))
     return not all(action in waits for action in decide_chat(state, Bounds()))
+
+
+def has_undone_request(state: RunState) -> bool:
+    """Whether a person asked for something that a runner has to do: a message, the first one too, or a merge.
+
+    An interrupted turn is none: it waits for its user.
+    """
+    found = (
+        _task_action(state, task_id, task)
+        for task_id, task in state.tasks.items()
+        if not _has_unknown_effect(state, task_id)
+    )
+    return any(action is not None and action.kind is not ActionKind.AWAIT_USER for action in found)
 
 
 def open_conversations(state: RunState, task_id: str) -> list[str]:
@@ -106,7 +119,7 @@ def receiver_of(state: RunState, task_id: str, message: OpenMessage) -> str | No
 def main_task(state: RunState) -> str | None:
     """The task that messages without an address are for: the first that is not over, else the first."""
     order = state.plan.order if state.plan is not None else []
-    unfinished = (name for name in order if name in state.tasks and state.tasks[name].status not in _OVER_STATUSES)
+    unfinished = (name for name in order if name in state.tasks and state.tasks[name].status not in OVER_STATUSES)
     return next(unfinished, next(iter(order), None))
 
 

@@ -18,8 +18,10 @@ from holdfast.agents.process.tree import finish_uncancelled
 from holdfast.agents.registry import find_agent
 from holdfast.core.conversation.interruption import NO_UPDATES, PendingUpdates
 from holdfast.core.conversation.states import (
+    CANCELLED,
     ENDED_STATES,
     FINISHED_TURN_REASONS,
+    INTERRUPTED,
     NO_TOOLS,
     AfterInterruption,
     AgentActivity,
@@ -35,7 +37,6 @@ from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationOpened,
     MessageRecorded,
-    TurnInterrupted,
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
@@ -376,11 +377,11 @@ class Conversations:
             await self._run.check_inbox_writable()
         except (AgentExited, AgentSilent) as error:
             has_answered = live.agent.frames_received > frames_before
-            await self._record_interruption(
+            stop_reason = await self._record_interruption(
                 conversation_id, live, turn, f"{error}; {PROGRESS_TEXT[has_answered]}", died=True
             )
-            unheard = not has_answered and isinstance(error, AgentExited)
-            return TurnResult(turn, "unheard" if unheard else "interrupted", str(error))
+            unheard = stop_reason == INTERRUPTED and not has_answered and isinstance(error, AgentExited)
+            return TurnResult(turn, "unheard" if unheard else stop_reason, str(error))
         except StorageFailed:
             await finish_uncancelled(self._leave_turn_open(conversation_id, live))
             raise
@@ -428,8 +429,12 @@ class Conversations:
 
     async def _record_interruption(
         self, conversation_id: str, live: LiveAgent, turn_id: str, reason: str, *, died: bool = False
-    ) -> None:
-        """Record that the agent died in the middle. Nothing of it may be alive before anything builds on that."""
+    ) -> str:
+        """Record that the agent died in the middle. Nothing of it may be alive before anything builds on that.
+
+        Returns how the turn ended: one that a person cancelled is not interrupted, though its agent was killed for it.
+        """
+        by = self._cancelled.get(conversation_id)
         attached = self._live.pop(conversation_id, None) is not None
         alive = await close_agent(live.stack)
         try:
@@ -437,17 +442,13 @@ class Conversations:
         except StorageFailed:
             await self._leave_turn_open(conversation_id, live)
             raise
-        await self._run.append(
-            *live.agent.recorder.final_events(),
-            TurnInterrupted(conversation=conversation_id, turn=turn_id, reason=reason),
-            *([ConversationDetached(conversation=conversation_id, reason=reason)] if attached else []),
-            *([self._turns.death_event(conversation_id, reason)] if died else []),
-            *conversation_change(
-                self._run.state, conversation_id, ConversationState.WAITING, "the turn was interrupted"
-            ),
-        )
+        detached = [ConversationDetached(conversation=conversation_id, reason=reason)] if attached else []
+        death = [self._turns.death_event(conversation_id, reason)] if died and by is None else []
+        end, change = self._turns.end_without_agent(conversation_id, turn_id, reason, cancelled_by=by)
+        await self._run.append(*live.agent.recorder.final_events(), end, *detached, *death, *change)
         if alive is not None:
             raise alive
+        return INTERRUPTED if by is None else CANCELLED
 
     async def _leave_turn_open(self, conversation_id: str, live: LiveAgent) -> None:
         """Leave the turn open, as our own death would: what was written in it may not be on the disk.

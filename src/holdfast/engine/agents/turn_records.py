@@ -13,7 +13,7 @@ from holdfast.core.decide.interrupted import CauseOfDeath, interruption_events
 from holdfast.core.decide.transitions import conversation_change, task_follows
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentDied
-from holdfast.core.events.conversation import TurnEnded, TurnWasEmpty
+from holdfast.core.events.conversation import TurnEnded, TurnInterrupted, TurnWasEmpty
 from holdfast.core.state import Conversation
 from holdfast.engine.agents.context import ConversationContext, LiveAgent
 from holdfast.engine.agents.limits import LimitedTurn, limit_event
@@ -127,6 +127,17 @@ class TurnRecords:
         await sync_existing_folders(
             self._context.folder, *([info.repo] if info is not None and info.repo is not None else [])
         )
+
+    def end_without_agent(
+        self, conversation_id: str, turn_id: str, reason: str, *, cancelled_by: str | None
+    ) -> tuple[Event, list[Event]]:
+        """Return the end of a turn whose agent is dead, and what changes with it."""
+        if cancelled_by is not None:
+            end: Event = TurnEnded(conversation=conversation_id, turn=turn_id, stop_reason=CANCELLED, by=cancelled_by)
+        else:
+            end = TurnInterrupted(conversation=conversation_id, turn=turn_id, reason=reason)
+        how = "the turn was interrupted" if cancelled_by is None else "the turn was cancelled"
+        return end, [*conversation_change(self._run.state, conversation_id, ConversationState.WAITING, how)]
 
     def death_event(self, conversation_id: str, reason: str) -> AgentDied:
         return AgentDied(name=conversation_agent_name(self._run.state.conversations[conversation_id]), reason=reason)

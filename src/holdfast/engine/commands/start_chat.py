@@ -8,7 +8,10 @@ _WORKFLOW = "chat"
 
 
 async def start_chat(home: Home, request: RunRequest) -> str:
-    """Create a chat and start its runner. Returns the run's id. Killed in between, the next message starts it."""
+    """Create a chat and start its runner. Returns the run's id.
+
+    Killed in between, the next message starts it, or a client that is opened.
+    """
     run_id = await prepare_run(home, request._replace(flags={"workflow": _WORKFLOW, **request.flags}))
     await ensure_runner(home, run_id)
     return run_id

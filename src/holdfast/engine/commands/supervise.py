@@ -37,6 +37,7 @@ from holdfast.engine.commands.retention.rules import apply_retention
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.home import Home
 from holdfast.engine.notify.notifier import Notifier, draining
+from holdfast.engine.queries.chats import STARTED_FOR_MESSAGES, has_unread_message
 from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import RunView, end_of_log, view_run
 from holdfast.leaf.errors import HoldfastError, RunOwned, StorageFailed
@@ -53,7 +54,6 @@ _SENDER_TIME_S = 3.0  # for the sender of a message to start a runner
 _CLOCK_CHECK_S = 30.0
 _LOCK_FILE = "supervisor.lock"  # in the home
 _WAITING_FOR_TIME = (EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
-_STARTED_FOR_MESSAGES = (EndReason.IDLE, EndReason.WAITING, RunStatus.DONE, RunStatus.INTERRUPTED)
 
 ReportRun = Callable[[str, str], None]  # run id, message
 
@@ -205,15 +205,11 @@ async def _resume_if_interrupted(run: _Supervised) -> bool:
 
 async def _has_unread_message(run: _Supervised) -> bool:
     """Whether a chat has a message for which no runner was started: its sender died before that."""
-    if _starts_for_messages(run):
-        async for entry in run.home.store.inbox(run.run_id).read(run.view.state.inbox_cursor):
-            if entry.message is not None and entry.message.kind in STARTING_KINDS:
-                return True
-    return False
+    return _starts_for_messages(run) and await has_unread_message(run.home, run.view)
 
 
 def _starts_for_messages(run: _Supervised) -> bool:
-    return run.view.state.is_chat and run.settings.resume.auto and run.view.status in _STARTED_FOR_MESSAGES
+    return run.view.state.is_chat and run.settings.resume.auto and run.view.status in STARTED_FOR_MESSAGES
 
 
 async def _wait_for_start_or_message(run: _Supervised, after: Position) -> None:

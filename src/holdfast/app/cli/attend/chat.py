@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.app.cli.arguments import Parser, utf8_text
-from holdfast.app.text.screen import printable, warn
+from holdfast.app.text.screen import printable, terminal_width, warn
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_INTERRUPTED, BadInput, HoldfastError
 
@@ -38,6 +38,9 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--new", action="store_true", help="begin another chat")
     parser.add_argument("--agent", type=utf8_text, metavar="NAME", help="the agent of a new chat")
     parser.add_argument("--name", type=utf8_text, metavar="SLUG", help="the name of a new chat")
+    parser.add_argument(
+        "--include-changes", action="store_true", help="a new chat starts with the uncommitted files of your checkout"
+    )
     parser.add_argument("--add", type=utf8_text, metavar="AGENT", help="ask another agent too; needs --message")
     parser.add_argument(
         "--own-worktree", action="store_true", help="with --add: the agent works in a worktree of its own"
@@ -66,8 +69,15 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("the message is empty")
     if options.new and (options.run is not None or options.add is not None):
         raise BadInput("--new begins another chat; name no RUN with it, and no --add")
-    if options.run is not None and (options.agent is not None or options.name is not None or options.set):
-        raise BadInput("--agent, --name and --set are for a new chat; add an agent with --add, a model with /model")
+    if options.run is not None and _is_for_new_chat(options):
+        raise BadInput(
+            "--agent, --name, --include-changes and --set are for a new chat; "
+            "add an agent with --add, a model with /model"
+        )
+
+
+def _is_for_new_chat(options: argparse.Namespace) -> bool:
+    return bool(options.agent is not None or options.name is not None or options.include_changes or options.set)
 
 
 async def _chat(home: Home, options: argparse.Namespace) -> int:
@@ -96,16 +106,18 @@ async def _show(client: "ChatClient", first: str | None, *, as_json: bool) -> in
 
 async def _find(home: Home, options: argparse.Namespace) -> str | None:
     """Return the chat to continue; None to begin one."""
+    from holdfast.app.cli.chat.wrapping import wrap_line
     from holdfast.engine.queries.chats import open_chats
 
     if options.run is not None:
         return home.find_run(options.run)
-    if options.new or options.agent is not None or options.name is not None or options.set:
+    if options.new or _is_for_new_chat(options):
         return None
     found = await open_chats(home, options.repo)
     if found and not options.json:
         others = f" ({len(found) - 1} more: holdfast ls)" if len(found) > 1 else ""
-        warn([f"continuing the newest chat here, {found[0].id}{others}; another one: holdfast chat --new"])
+        text = f"continuing the newest chat here, {found[0].id}{others}; another one: holdfast chat --new"
+        warn(wrap_line(text, terminal_width()))
     if not found and options.add is not None:
         raise BadInput("there is no chat here to add an agent to; begin one with: holdfast chat")
     return found[0].id if found else None
@@ -113,7 +125,9 @@ async def _find(home: Home, options: argparse.Namespace) -> str | None:
 
 async def _begin(home: Home, options: argparse.Namespace) -> str:
     """Begin a chat, and ask for its first message until one is accepted: what was typed is never lost."""
+    from holdfast.app.cli.chat.wrapping import wrap_line
     from holdfast.app.cli.live.run_session import flags_from_options
+    from holdfast.app.cli.work.uncommitted import changes_left_out
     from holdfast.engine.commands.create import RunRequest
     from holdfast.engine.commands.start_chat import start_chat
     from holdfast.engine.queries.setup.settings import load_config
@@ -122,13 +136,16 @@ async def _begin(home: Home, options: argparse.Namespace) -> str:
     flags = flags_from_options(options)
     config = load_config(options.repo, home=home, flags=flags)
     warn(config.warnings)
+    if not options.include_changes and (left_out := await changes_left_out(options.repo)) is not None:
+        warn(wrap_line(left_out, terminal_width()) if not options.json else [left_out])
     text = options.message
     if text is None and options.json:
         raise BadInput("a new chat needs its first message: holdfast chat --json -m TEXT")
     while True:
         text = text if options.message is not None else await _ask_first_message(options.repo, text or "")
         try:
-            run_id = await start_chat(home, RunRequest(text, options.repo, options.name, flags=flags))
+            request = RunRequest(text, options.repo, options.name, flags=flags, include_changes=options.include_changes)
+            run_id = await start_chat(home, request)
         except HoldfastError as error:
             if options.message is not None:
                 raise

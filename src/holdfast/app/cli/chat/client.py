@@ -9,26 +9,28 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from holdfast.core.conversation.live_text import Hint, LiveText
-from holdfast.core.decide.chat import main_task
+from holdfast.core.conversation.states import ENDED_STATES
+from holdfast.core.decide.chat import OVER_STATUSES, is_first_prompt_due, main_task
 from holdfast.core.events.plan import ProposedTask
 from holdfast.core.messages.attachments import MAX_ATTACHMENT_BYTES, Attachment
-from holdfast.core.messages.schema import EDITABLE_KINDS, UserAnswer
+from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import Conversation, RunState
 from holdfast.core.summary.needs import Need, NeedKind, needs_to_answer
 from holdfast.engine.commands import chat
 from holdfast.engine.commands.answer import send_answer
 from holdfast.engine.commands.last_seen import last_seen, remember_last_seen
 from holdfast.engine.home import Home
-from holdfast.engine.queries.chats import start_of_turns
+from holdfast.engine.queries.chats import start_of_turns, waits_for_runner
 from holdfast.engine.queries.conversations import ConversationStatus, conversations_of
 from holdfast.engine.queries.live.follow import Follower, RunUpdate
 from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.queued import QueuedMessage, list_queued
+from holdfast.engine.queries.queued import QueuedMessage, list_queued, queued_beside
 from holdfast.leaf.errors import BadInput
 
 _SEEN_TURNS = 2  # shown again, before what is new
 _NEW_TURNS = 20  # shown of what is new
+MAX_RESTARTS = 3  # of runners that die before a turn ends
 
 
 class ChatClient:
@@ -97,10 +99,24 @@ class ChatClient:
     @property
     def target(self) -> str | None:
         """The conversation that messages go to; None before the first one is open."""
-        if self.conversation_id is not None:
+        if self.conversation_id is not None and not self._has_chosen_ended:
             return self.conversation_id
-        task = self.state.tasks.get(main_task(self.state) or "")
+        chosen = self.state.conversations.get(self.conversation_id or "")
+        task = self.state.tasks.get((chosen.task if chosen is not None else main_task(self.state)) or "")
         return task.worker if task is not None else None
+
+    @property
+    def _has_chosen_ended(self) -> bool:
+        chosen = self.state.conversations.get(self.conversation_id or "")
+        return chosen is not None and chosen.state in ENDED_STATES
+
+    def _address(self) -> dict[str, str | None]:
+        """Whom a message is for. If the chosen conversation has ended: the one that its task has now, or a new one."""
+        if not self._has_chosen_ended:
+            return {"conversation": self.conversation_id}
+        if self.conversation.state not in ENDED_STATES:
+            return {"conversation": self.target}
+        return {"task": self.state.conversations[self.conversation_id or ""].task}
 
     @property
     def conversation(self) -> Conversation:
@@ -124,9 +140,7 @@ class ChatClient:
     # What a person does
 
     async def say(self, text: str, attachments: Sequence[Attachment] = ()) -> str:
-        return await chat.send_chat_message(
-            self.home, self.run_id, text, conversation=self.conversation_id, attachments=attachments
-        )
+        return await chat.send_chat_message(self.home, self.run_id, text, **self._address(), attachments=attachments)
 
     async def attach(self, path: str, name: str | None = None, media_type: str | None = None) -> Attachment:
         return await attach_file(self.home, self.run_id, path, name, media_type)
@@ -141,7 +155,7 @@ class ChatClient:
         return await chat.compact(self.home, self.run_id, self._target_id())
 
     async def accept(self, *, finish: bool = False) -> str:
-        return await chat.accept(self.home, self.run_id, conversation=self.conversation_id, finish=finish)
+        return await chat.accept(self.home, self.run_id, **self._address(), finish=finish)
 
     async def cancel(self) -> None:
         if self.target is not None and self.conversation.turn is not None:
@@ -161,8 +175,14 @@ class ChatClient:
         await chat.ensure_runner(self.home, self.run_id)
 
     @property
-    def has_undelivered(self) -> bool:
-        return any(message.kind in EDITABLE_KINDS for message in self.state.messages.values())
+    def has_unsent_goal(self) -> bool:
+        """Whether no agent has got the first message of the chat."""
+        task = self.state.tasks.get(main_task(self.state) or "")
+        return task is not None and task.status not in OVER_STATUSES and is_first_prompt_due(self.state, task)
+
+    async def waits_for_runner(self) -> bool:
+        """Whether something that a person asked for was left undone by a runner or a sender that died."""
+        return not self.has_runner and await waits_for_runner(self.home, self.run_id)
 
     async def restart_runner(self) -> None:
         """Start a runner, unless there is one, for messages and answers that the one before did not live to deliver."""
@@ -170,6 +190,10 @@ class ChatClient:
 
     async def queued(self) -> list[QueuedMessage]:
         return await list_queued(self.home, self.run_id)
+
+    async def queued_now(self) -> list[QueuedMessage]:
+        """The same as far as this client has read the log, which costs little."""
+        return await queued_beside(self.home, self.run_id, self.state)
 
     async def edit(self, message_id: str, text: str) -> None:
         await chat.edit_queued(self.home, self.run_id, message_id, text)

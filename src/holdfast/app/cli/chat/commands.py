@@ -1,5 +1,7 @@
 """The slash commands of a chat at the terminal. Each returns the rows to show."""
 
+import os
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -12,6 +14,7 @@ from holdfast.app.text.screen import pluralize, printable, shorten_to_width, ter
 from holdfast.app.text.spans import Row, Span
 from holdfast.core.decide.chat import main_task
 from holdfast.core.messages.attachments import Attachment, size_text
+from holdfast.core.summary.spending import has_spent, spent_text, unpriced_count
 from holdfast.engine.queries.diff import compare_run
 from holdfast.leaf.errors import BadInput, HoldfastError
 
@@ -62,6 +65,25 @@ class Editing(Exception):
         self.text = text
 
 
+# Done one after the other, with messages, in the order in which they were typed: what they do depends on those before.
+_IN_ORDER: Final = frozenset(
+    {
+        "/accept",
+        "/add",
+        "/agent",
+        "/attach",
+        "/compact",
+        "/drop",
+        "/edit",
+        "/fork",
+        "/mode",
+        "/model",
+        "/plan",
+        "/rewind",
+    }
+)
+
+
 class Leave(Exception):
     """The person leaves."""
 
@@ -107,6 +129,10 @@ class ChatCommands:
     def knows(self, text: str) -> bool:
         return text.split(maxsplit=1)[0] in self._commands
 
+    def waits_for_earlier(self, text: str) -> bool:
+        """Whether a known command waits until the messages and commands before it are done."""
+        return text.split(maxsplit=1)[0] in _IN_ORDER
+
     async def run(self, text: str) -> list[Row]:
         """Run a known command. Raises `Leave`, `Editing`, or an error of Holdfast."""
         name, _, argument = text.partition(" ")
@@ -135,7 +161,7 @@ class ChatCommands:
             self.attachments = []
             return note("nothing is attached")
         if path:
-            attachment = await self._client.attach(path)
+            attachment = await self._client.attach(_unquoted(path))
             self.attachments = [one for one in self.attachments if one.id != attachment.id] + [attachment]
         found = ", ".join(f"{one.name} ({one.media_type}, {size_text(one.size)})" for one in self.attachments)
         return note(f"goes with your next message: {found}" if found else "nothing is attached; /attach PATH")
@@ -210,7 +236,9 @@ class ChatCommands:
     async def _drop(self, argument: str) -> list[Row]:
         message = await self._queued(argument)
         await self._client.drop(message[1])
-        return note(f"taken back: {message[2]}")
+        if self._client.has_runner:  # the log says so
+            return []
+        return note(f"taken back: {' '.join(message[2].split())}")
 
     async def _edit(self, argument: str) -> list[Row]:
         number, _, text = argument.partition(" ")
@@ -285,7 +313,23 @@ class ChatCommands:
             rows += [[Span(f"      {name}: {value}", "dim")] for name, value in one.options.items()]
         for key, task in client.state.tasks.items():
             rows.append([Span(f"  {key:16}"), Span(f"{pluralize(task.accepted, 'accepted iteration')}", "dim")])
+        if has_spent(client.state):
+            budget = client.state.budget
+            tokens = budget.input_tokens + budget.output_tokens
+            text = spent_text(tokens, budget.dollars, unpriced_count(client.state), budget.estimate)
+            rows.append([Span(f"  {'spent':16}"), Span(text, "dim")])
         return [*rows, []]
+
+
+def _unquoted(path: str) -> str:
+    """The path as a shell would read it: that is how terminals write the name of a file that is dropped on them."""
+    if os.path.exists(os.path.expanduser(path)):
+        return path
+    try:
+        words = shlex.split(path)
+    except ValueError:  # a quote without its end
+        return path
+    return words[0] if len(words) == 1 else path
 
 
 def note(text: str, colour: str | None = "dim") -> list[Row]:

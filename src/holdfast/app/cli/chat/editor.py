@@ -42,6 +42,7 @@ def make_bindings(interrupt: Callable[[], None], leave: Callable[[], None]) -> K
     bindings.add("tab")(_tab)
 
     @bindings.add("c-c")
+    @bindings.add("<sigint>")  # how Ctrl-C arrives while something is printed above the editor
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer.text:
             event.current_buffer.append_to_history()

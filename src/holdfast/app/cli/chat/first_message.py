@@ -15,7 +15,7 @@ from holdfast.engine.queries.chats import checkout_files
 
 async def ask_first_message(repo: str, text: str = "") -> str:
     """Return what the person wrote. Raises `KeyboardInterrupt` when they leave."""
-    print(paint("A new chat. Enter sends · Alt-Enter or \\ new line · @ names a file · Ctrl-C leaves", "dim"))
+    print(paint("New chat. Enter sends · Alt-Enter or \\ new line · @ names a file · Ctrl-C leaves", "dim"))
     session: PromptSession[str] = PromptSession(
         MARK,
         multiline=True,

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.app.cli.chat.client import ChatClient
+from holdfast.app.cli.chat.client import MAX_RESTARTS, ChatClient
 from holdfast.app.cli.live.async_writer import AsyncWriter, ReaderGone
 from holdfast.app.text.interview_plan import plan_as_json, read_plan
+from holdfast.core.events.conversation import TurnEnded
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.attachments import Attachment
 from holdfast.engine.queries.conversations import conversations_of
@@ -23,15 +24,8 @@ from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _READ_BYTES = 64 * 1024
 _POLL_S = 1.0  # how soon the death of a runner is seen
-_IN_ORDER = (
-    "say",
-    "compact",
-    "plan",
-    "accept",
-    "add",
-    "edit",
-    "drop",
-)  # they reach the run in the order in which they were read
+# Done in the order in which they were read: what they do depends on those before.
+_IN_ORDER = frozenset(["say", "compact", "plan", "accept", "add", "edit", "drop", "option", "conversation"])
 
 
 class JsonChat:
@@ -43,6 +37,7 @@ class JsonChat:
         self._state: dict[str, Any] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._order = asyncio.Lock()
+        self._restarts = 0  # of runners that died with something to do
         self._commands: Mapping[str, Callable[[Any], Awaitable[object]]] = {
             "say": self._say,
             "accept": self._accept,
@@ -88,6 +83,7 @@ class JsonChat:
         async for update in self._client.updates():
             for line in update.lines:
                 if isinstance(line.line, Line):
+                    self._restarts = 0 if line.line.type == TurnEnded.type else self._restarts
                     await self._put("event", msgspec.Raw(line.raw))
             await self._put_state()
 
@@ -96,8 +92,16 @@ class JsonChat:
             await self._put("hint", hint)
 
     async def _owners(self) -> None:
-        """A runner that dies writes nothing: its absence is a new state."""
+        """A runner that dies writes nothing: its absence is a new state. What it left undone gets another one."""
+        had_runner = True
         while True:
+            has_runner = self._client.has_runner
+            is_gone = had_runner and not has_runner
+            if is_gone and self._restarts < MAX_RESTARTS and await self._client.waits_for_runner():
+                self._restarts += 1
+                with suppress(HoldfastError):  # the state shows that there is none
+                    await self._client.restart_runner()
+            had_runner = has_runner
             await asyncio.sleep(_POLL_S)
             await self._put_state()
 

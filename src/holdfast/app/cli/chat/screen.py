@@ -4,7 +4,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from prompt_toolkit.application import Application, in_terminal
@@ -18,7 +18,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 
-from holdfast.app.cli.chat.client import ChatClient, finish_sending
+from holdfast.app.cli.chat.client import MAX_RESTARTS, ChatClient, finish_sending
 from holdfast.app.cli.chat.commands import HELP, ChatCommands, Editing, Leave, error_rows, note
 from holdfast.app.cli.chat.completion import ChatCompleter
 from holdfast.app.cli.chat.editor import CONTINUATION, MARK, make_bindings, make_buffer, make_output
@@ -32,7 +32,6 @@ from holdfast.core.conversation.agent_commands import command_name
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events.conversation import TurnEnded, TurnInterrupted
 from holdfast.core.log.codec import Line
-from holdfast.core.messages.schema import EDITABLE_KINDS, message_text
 from holdfast.core.summary.limits import pause_text
 from holdfast.engine.queries.chats import chat_files
 from holdfast.engine.queries.live.follow import RunUpdate
@@ -43,7 +42,6 @@ _REFRESH_S = 1.0  # how often times are updated, and the death of a runner is se
 _MIN_TEXT_INTERVAL_S = 0.03  # between two updates of what agents are saying
 _LEAVE_S = 15.0  # how long leaving waits for messages that are on their way to a runner
 _MAX_QUEUED = 3  # shown
-_MAX_RESTARTS = 3  # of runners that die before a turn ends
 _MENU_ROWS = 8
 _STYLES = {"bold": "bold", "dim": "ansibrightblack", "red": "ansired", "green": "ansigreen", "yellow": "ansiyellow"}
 _STYLES |= {"cyan": "ansicyan"}
@@ -61,12 +59,14 @@ class ChatScreen:
         )
         self._buffer = make_buffer(self._completer, self._submit, self._history)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._order = asyncio.Lock()  # messages reach the run in the order in which they were written
+        self._order = asyncio.Lock()  # messages, and commands after them, in the order in which they were written
         self._sending: dict[int, str] = {}
+        self._queued: list[str] = []
         self._requests = RequestKeys(client.home, client.run_id)
         self._editing: Editing | None = None
         self._has_runner = False
         self._interrupted = False
+        self._shown_request: str | None = None  # since the person typed something, and in this turn
         self._restarts = 0  # of runners that died with messages to deliver
         self._ended_blank = False
         self._printing = asyncio.Lock()
@@ -75,6 +75,7 @@ class ChatScreen:
     async def run(self, first: str | None = None) -> int:
         """Until the person leaves. `first` is a message to send at once."""
         await self._show_past()
+        await self._resume_requests()
         if first is not None:
             self._start(self._attempt(self._say(first)))
         watching = [asyncio.ensure_future(part) for part in (self._follow(), self._refresh())]
@@ -101,9 +102,9 @@ class ChatScreen:
             self._write(note("sending your messages; Ctrl-C leaves at once"))
             if not await finish_sending(self._tasks, _LEAVE_S):
                 self._write(note("your messages are stored; they are delivered when the run is next started"))
-        self._write(
-            [[Span(f"left {self._client.run_id}; {goes_on}. Back with: holdfast chat {self._client.run_id}", "dim")]]
-        )
+        run_id = self._client.run_id
+        left = f"left {run_id}; {goes_on}"
+        self._write([[Span(left, "dim")], [Span(f"Back with: holdfast chat {run_id}", "dim")]])
 
     # What is shown
 
@@ -137,13 +138,30 @@ class ChatScreen:
             )
         client.remember()
 
+    async def _resume_requests(self) -> None:
+        """Start a runner for what a dead one, or a dead sender, left undone; only then does it reach the agent."""
+        if await self._client.waits_for_runner():
+            self._write(note("what you asked before is not done yet; starting a runner for it", "yellow"))
+            self._start(self._attempt(self._client.restart_runner()))
+        elif not self._client.has_runner:
+            self._write(await self._undelivered())
+
+    async def _undelivered(self) -> list[Row]:
+        """What waits for the next message, because the chat was stopped, or reached a limit."""
+        count = len(await self._client.queued()) + self._client.has_unsent_goal
+        what = "1 message was" if count == 1 else f"{count} messages were"
+        text = f"{what} not delivered before the chat ended: /queue. Your next message starts it again"
+        return note(text, "yellow") if count else []
+
     async def _follow(self) -> None:
         async for update in self._client.updates():
             self._has_runner = self._client.has_runner
+            await self._read_queue()
             await self._print([row for line in update.lines for row in self._transcript.rows(line, update.state)])
             if _ends_turn(update):
                 self._restarts = 0
                 self._interrupted = False
+                self._shown_request = None
                 self._client.remember()
 
     async def _receive_hints(self) -> None:
@@ -157,8 +175,13 @@ class ChatScreen:
             self._has_runner = has_runner
             if had_runner and not has_runner:
                 await self._runner_ended()
+            await self._read_queue()
             self._app.invalidate()
             await asyncio.sleep(_REFRESH_S)
+
+    async def _read_queue(self) -> None:
+        with suppress(HoldfastError, OSError):
+            self._queued = [message.text for message in await self._client.queued_now()]
 
     async def _runner_ended(self) -> None:
         """It was idle, or it died: then a message that it had read would wait for another one."""
@@ -167,12 +190,16 @@ class ChatScreen:
         if was_stopped:
             await self._print(note("the agent was stopped for the rewind"))
             return
-        if self._client.has_undelivered and self._restarts < _MAX_RESTARTS:
+        if self._restarts < MAX_RESTARTS and await self._client.waits_for_runner():
             self._restarts += 1
             self._start(self._attempt(self._client.restart_runner()))
-            await self._print(note("the runner died; starting another one for your message", "yellow"))
+            session = self._client.state.newest_session()
+            how = "ended" if session is not None and session.ended else "died"
+            await self._print(note(f"the runner {how}; starting another one for what you asked", "yellow"))
         elif is_interrupted:
             await self._print(note("the runner died; your next message continues the turn", "yellow"))
+        elif not self._client.has_runner and not self._tasks:
+            await self._print(await self._undelivered())
 
     async def _print(self, rows: Sequence[Row]) -> None:
         if not rows:
@@ -239,11 +266,11 @@ class ChatScreen:
         rows: list[Row] = []
         request = self._requests.current(self._client.state)
         if request is not None:
+            self._shown_request = request.key
             hint = f"{self._requests.hints(self._client.state)[request.key or '']} · or n and a reason; then Enter"
             rows += [[Span(f"  ? {shorten_to_width(request.text, terminal_width() - 5)}", "yellow")]]
             rows += [[Span(f"    {shorten_to_width(hint, terminal_width() - 5)}", "yellow")]]
-        queued = [message_text(one.body) for one in self._client.state.messages.values() if one.kind in EDITABLE_KINDS]
-        queued += [text for text in self._sending.values() if text not in queued]
+        queued = [*self._queued, *(text for text in self._sending.values() if text not in self._queued)]
         if self._commands.attachments:
             names = ", ".join(attachment.name for attachment in self._commands.attachments)
             rows.append([Span(f"  {shorten_to_width(f'attached: {printable(names)}', terminal_width() - 4)}", "dim")])
@@ -252,12 +279,7 @@ class ChatScreen:
             text = f"sent when the agent has started: {printable(goal)}"
             rows.append([Span(f"  {shorten_to_width(text, terminal_width() - 4)}", "dim")])
         if queued:
-            title = (
-                "queued until the next turn"
-                if self._client.is_working
-                else "sending; the agent is started if it does not run"
-            )
-            rows.append([Span(f"  {title}", "dim")])
+            rows.append([Span(f"  {self._queue_title()}", "dim")])
         for number, text in enumerate(queued[:_MAX_QUEUED], start=1):
             rows.append(
                 [
@@ -270,6 +292,13 @@ class ChatScreen:
         if len(queued) > _MAX_QUEUED:
             rows.append([Span(f"   … and {len(queued) - _MAX_QUEUED} more: /queue", "dim")])
         return rows
+
+    def _queue_title(self) -> str:
+        if self._client.is_working:
+            return "queued until the next turn"
+        if self._tasks or self._has_runner:
+            return "sending; the agent is started if it does not run"
+        return "waiting for a runner; your next message starts one"
 
     def _rule(self) -> StyleAndTextTuples:
         text = self._editing_text() or self._state_text()
@@ -340,21 +369,31 @@ class ChatScreen:
     async def _act(self, text: str) -> None:
         editing, self._editing = self._editing, None
         if editing is not None:
-            await self._client.edit(editing.message_id, text)
+            async with self._order:
+                await self._client.edit(editing.message_id, text)
         elif await self._answers(text):
             pass
         elif text.startswith("/") and self._commands.knows(text):
-            await self._print(await self._commands.run(text))
+            async with self._order if self._commands.waits_for_earlier(text) else nullcontext():
+                rows = await self._commands.run(text)
+            await self._read_queue()
+            await self._print(rows)
         elif (name := command_name(text)) is not None:
             if name not in self._client.conversation.commands:
-                await self._print(note(f"/{name} is no command here, nor one that the agent lists; it gets it as text"))
+                about = f"/{name} is no command here, nor one that the agent lists; it gets it as text"
+                self._start(self._print(note(about)))  # not waited for: the next message must not overtake this one
             await self._say(text)
         else:
             await self._say(text.removeprefix("/") if text.startswith("//") else text)
 
     async def _answers(self, text: str) -> bool:
         """Answer the oldest open request, if the text is an answer."""
-        answer = _ANSWER.fullmatch(text)
+        answer, (shown, self._shown_request) = _ANSWER.fullmatch(text), (self._shown_request, None)
+        if answer is not None and shown is not None and shown not in self._client.state.permissions:
+            await self._print(
+                note(f"that request was answered already; {text!r} again sends it as a message", "yellow")
+            )
+            return True
         if answer is None or self._requests.current(self._client.state) is None:
             return False
         choice, reason = answer[1][0].lower(), (answer[2] or "").strip()
@@ -366,18 +405,22 @@ class ChatScreen:
         return True
 
     async def _say(self, text: str) -> None:
-        attachments, self._commands.attachments = self._commands.attachments, []
         number = max(self._sending, default=0) + 1
         self._sending[number] = text
         self._app.invalidate()
         try:
             async with self._order:
-                await self._client.say(text, attachments)
+                await self._send(text)
+        finally:
+            del self._sending[number]
+
+    async def _send(self, text: str) -> None:
+        attachments, self._commands.attachments = self._commands.attachments, []
+        try:
+            await self._client.say(text, attachments)
         except BaseException:
             self._commands.attachments = [*attachments, *self._commands.attachments]
             raise
-        finally:
-            del self._sending[number]
 
     def _interrupt(self) -> None:
         """Cancel the turn; the second time, or without one, leave."""

@@ -5,7 +5,7 @@ and tool calls in progress.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -17,7 +17,7 @@ from holdfast.app.text.events import describe_event, event_colour, event_details
 from holdfast.app.text.interview_plan import plan_lines
 from holdfast.app.text.screen import printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span
-from holdfast.core.conversation.call_text import call_lines, call_summary, cut_lines
+from holdfast.core.conversation.call_text import DIFF_LABELS, LABEL_COLUMNS, call_lines, call_summary, cut_lines
 from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.conversation.tool_output import text_of_result
 from holdfast.core.events import Event
@@ -57,7 +57,7 @@ from holdfast.core.events.preparation import BaselineStarted, WorktreeSetupFinis
 from holdfast.core.events.provider import LimitLifted, OutageMet, QuotaHit
 from holdfast.core.events.rewind import RunRewound
 from holdfast.core.events.session import SessionEnd
-from holdfast.core.events.task import TaskFailed
+from holdfast.core.events.task import TaskCompleted, TaskFailed
 from holdfast.core.events.work import CommitRefused, MergeConflicted, TaskCommitted, ValidatorFinished
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.messages.schema import EDITABLE_KINDS, MessageKind, message_text
@@ -98,6 +98,7 @@ _NOTED: Final[tuple[type[Event], ...]] = (  # everything else is of no interest 
     RunPrepared,
     TaskAccepted,
     TaskCommitted,
+    TaskCompleted,
     TaskFailed,
     ToolBlocked,
     ValidatorFinished,
@@ -131,6 +132,7 @@ class Transcript:
         self.entries: dict[int, Entry] = {}
         self._calls: dict[tuple[str, str], Entry] = {}  # those in progress
         self._texts: dict[str, str] = {}  # of messages that no prompt has delivered
+        self._deleted = ""  # the text of the message that was taken back last
         self._is_reply = False  # the newest prompt says why a request was denied
         self._delivered: dict[str, list[str]] = {}  # the texts of the newest prompt, by conversation
         self._options: dict[str, dict[str, str]] = {}  # the kinds of the offered answers, by request
@@ -180,7 +182,7 @@ class Transcript:
             case MessageEdited():
                 self._texts[event.message] = event.text
             case MessageDeleted():
-                self._texts.pop(event.message, None)
+                self._deleted = self._texts.pop(event.message, "")
             case TurnStarted():
                 found = (self._texts.pop(key, None) for key in event.messages)
                 self._delivered[event.conversation] = [text for text in found if text is not None]
@@ -188,10 +190,13 @@ class Transcript:
 
     def _described(self, event: Event, state: RunState) -> list[Row]:
         text = describe_event(event)
-        if not text:
+        if isinstance(event, MessageDeleted) and self._deleted:
+            text = f"taken back: {' '.join(self._deleted.split())}"
+        if not text or (isinstance(event, TaskCompleted) and state.is_interview):  # the prepared run is named
             return []
         details: list[Row] = [[Span(f"      {line}", "dim")] for line in event_details(event, state)]
-        if isinstance(event, IterationAccepted) and event.commit and state.run is not None:
+        is_merged = (isinstance(event, IterationAccepted) and event.commit) or isinstance(event, TaskCompleted)
+        if is_merged and state.run is not None:
             details += self._note(f"bring it into your branch with: holdfast merge {state.run.run_id}")
         return [*self._note(text, event_colour(event) or "dim"), *details]
 
@@ -329,11 +334,10 @@ class Transcript:
     def _request(self, event: PermissionRequested, state: RunState) -> list[Row]:
         options: Any = msgspec.json.decode(event.options) or []
         self._options[event.request] = {one["id"]: one["kind"] for one in options}
-        summary = [Span("  ? ", "yellow"), Span(f"may I: {call_summary(event)}", "yellow")]
-        if event.request not in state.permissions:
-            return [summary]
-        lines = cut_lines(call_lines(event), _REQUEST_LINES, "holdfast show --json has all of it")
-        return [[], summary, *([Span(f"      {line}", _diff_colour(line))] for line in lines)]
+        width = self._width()
+        summary = wrap_line(f"may I: {call_summary(event)}", width, "  ? ", "    ")
+        rows: list[Row] = [[Span(line, "yellow")] for line in summary]
+        return rows if event.request not in state.permissions else [[], *rows, *call_rows(event, width)]
 
     def _answer(self, event: PermissionAnswered) -> list[Row]:
         kind = self._options.pop(event.request, {}).get(event.option or "", "")
@@ -370,6 +374,19 @@ def note_rows(text: str, width: int, colour: str | None = "dim") -> list[Row]:
     marks = itertools.chain(["  · "], itertools.repeat("    "))
     lines = wrap_line(printable(text), width - 5)
     return [[Span(mark, "dim"), Span(line, colour)] for mark, line in zip(marks, lines, strict=False)]
+
+
+def call_rows(call: PermissionRequested, width: int) -> Iterator[Row]:
+    """All that is known about the call. Text of files keeps its lines, and the rest is wrapped."""
+    label = ""
+    for line in cut_lines(call_lines(call), _REQUEST_LINES, "holdfast show --json has all of it"):
+        name, text = line[:LABEL_COLUMNS], line[LABEL_COLUMNS:]
+        label = name.strip() or label
+        if label in DIFF_LABELS and not name.strip():
+            yield [Span(f"      {line}", _diff_colour(text))]
+        else:
+            below = " " * (6 + LABEL_COLUMNS)
+            yield from ([Span(part)] for part in wrap_line(text, width, f"      {name}", below))
 
 
 def _decode(line: Line) -> Event | None:

@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from textwrap import TextWrapper
 
-from holdfast.app.text.screen import printable
+from holdfast.app.text.screen import cut_to_width, display_width, printable
 from holdfast.app.text.spans import Row, Span
 
 MAX_WIDTH = 100  # columns: longer lines are hard to read
+_MIN_WIDTH = 20
 _FENCE = re.compile(r"\s*(```|~~~)")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*>\s?|\s*")
+_IDEOGRAPHS = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\U00020000-\U0003fffd"
+_CLOSING = "、。，．：；！？）」』】〉》〕｝〗ー々…"  # never begin a line
+_PIECE = re.compile(rf"\s+|[{_IDEOGRAPHS}][{_CLOSING}]*|[^\s{_IDEOGRAPHS}]+")  # between two pieces a line may end
 _TAB = "    "
 
 
@@ -41,16 +44,27 @@ class MessageWrapper:
                 yield [Span(part, colour)]
 
 
-def wrap_line(line: str, width: int, indent: str = "") -> list[str]:
+def wrap_line(line: str, width: int, indent: str = "", below: str | None = None) -> list[str]:
+    """Return the line in parts that need at most `width` columns. Only a word longer than a line is cut.
+
+    `indent` comes before the first part, `below` before the others: by default so far that items of lists line up.
+    """
+    columns = max(_MIN_WIDTH, min(width, MAX_WIDTH))
     item = _ITEM.match(line)
-    hanging = " " * (item.end() if item is not None else 0)
-    wrapper = TextWrapper(
-        width=max(20, min(width, MAX_WIDTH)),
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    )
-    leading = line[: len(line) - len(line.lstrip())]
-    wrapper.initial_indent = indent + leading
-    return wrapper.wrap(line.lstrip()) or [indent]
+    start = item.end() if item is not None else 0
+    hanging = below if below is not None else indent + " " * min(start, columns // 2)
+    rows, row = [], indent + line[:start]
+    is_empty = True  # the row, but for its indentation and the mark of an item
+    for piece in _PIECE.findall(line[start:].rstrip()):
+        if not is_empty and display_width(row + piece) > columns:
+            rows.append(row.rstrip())
+            row, is_empty = hanging, True
+        if is_empty and piece.isspace():
+            continue
+        rest = piece
+        while display_width(row + rest) > columns:  # a word longer than a line
+            head = cut_to_width(rest, columns - display_width(row)) or rest[:1]
+            rows.append(row + head)
+            row, rest = hanging, rest[len(head) :]
+        row, is_empty = row + rest, False
+    return [*rows, row.rstrip() or indent]

@@ -328,10 +328,16 @@ def _answer_hint(run_id: str, requests: Sequence[Need]) -> Iterator[str]:
         yield f"Waiting for your answer: holdfast approve {run_id}, or deny; then holdfast resume {run_id}"
 
 
+def _chat_hint(view: RunView) -> str:
+    if view.status == RunStatus.RUNNING:
+        return f"Running. Talk with its agent: holdfast chat {view.run_id}"
+    return f"Continue it with: holdfast chat {view.run_id}, or with holdfast send or holdfast accept"
+
+
 def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     decision = view.analysis.decision
-    if view.state.is_chat and decision.case is not ResumeCase.COMPLETE and view.status != RunStatus.RUNNING:
-        yield f"Continue it with: holdfast send {view.run_id} MESSAGE, or holdfast accept {view.run_id}"
+    if view.state.is_chat and decision.case is not ResumeCase.COMPLETE:
+        yield _chat_hint(view)
     elif view.status == RunStatus.RUNNING:
         yield f"Running. Watch it with: holdfast attach {view.run_id}"
     elif view.state.is_missing_plan:
