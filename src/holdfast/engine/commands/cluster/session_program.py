@@ -16,10 +16,14 @@ import msgspec
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
 from holdfast.core.end_reason import EndReason
+from holdfast.core.events.session import RunResumed
+from holdfast.core.log.codec import Line, parse
+from holdfast.core.messages.schema import MessageKind
 from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.limits import resumes_at
 from holdfast.engine.commands.cluster.hold import kill_session_processes, silence_s
 from holdfast.engine.commands.cluster.session_report import ReportKind, SessionReport
+from holdfast.engine.commands.cluster.submit import SEEN_OPTION, option_value
 from holdfast.engine.commands.supervise import count_deaths, park_run
 from holdfast.engine.config.of_run import on_issue_setting, run_config_for
 from holdfast.engine.home import Home
@@ -32,6 +36,8 @@ _BEATS = 8  # at least, in the time after which a silent session is killed
 LOST_EXIT_S = 2.0  # after its agents are dead, a session that lost its lease has so long to end
 ORPHAN_EXIT_S = 8.0  # so long to end cleanly after the worker died; meanwhile it renews its lease
 MAX_REFUSALS = 6  # by workers that cannot start the run; then it is parked, and says why
+_WAKING_REASONS = (EndReason.IDLE, EndReason.WAITING, EndReason.ALL_DONE)  # as `WAKING_STATUSES`
+_CONTINUING_KINDS = (MessageKind.USER, MessageKind.CHANGE, MessageKind.ANSWER)
 _WAITING_FOR_TIME = (EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
 
 
@@ -66,8 +72,9 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
             reason = f"it died {deaths.times} times without progress, the last time after {deaths.last_event}"
             await park_run(home, run_id, reason)
             return SessionReport(ReportKind.ENDED, reason=EndReason.PARKED, detail=reason)
-    on_issue = next((option.partition("=")[2] for option in options if option.startswith("--on-issue=")), None)
-    words = next((option.partition("=")[2] for option in options if option.startswith("--instructions=")), None)
+    if await _were_applied(home, run_id, options):
+        options = []
+    on_issue, words = option_value(options, "--on-issue"), option_value(options, "--instructions")
 
     def choose(analysis: Analysis) -> ResumeChoice | None:
         decision = analysis.decision
@@ -78,12 +85,34 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
     ended = await run_session(
         home, run_id, choose, handle=handle, options=SessionOptions(lift_limits="--now" in options)
     )
-    if handle.reason is not None and ended.reason in (EndReason.INTERRUPTED, handle.reason):
+    if handle.reason is None and ended.reason in _WAKING_REASONS and await _has_unread_message(home, run_id):
+        return await _run_once(home, run_id, [], handle)
+    if handle.reason is not None and ended.reason == EndReason.INTERRUPTED:  # not by a person, whose stop is an end
         return SessionReport(ReportKind.DRAINED, reason=ended.reason)
     moment = None
     if ended.reason in _WAITING_FOR_TIME:
         moment = resumes_at((await view_run(home, run_id)).state)
     return SessionReport(ReportKind.ENDED, reason=ended.reason, detail=ended.detail, resumes_at=moment)
+
+
+async def _were_applied(home: Home, run_id: str, options: list[str]) -> bool:
+    """Whether an earlier attempt at this submission resumed the run, and died later: a choice counts once."""
+    seen = option_value(options, SEEN_OPTION)
+    if seen is None:
+        return False
+    async for batch in home.store.log(run_id).read(int(seen)):
+        for raw in batch.data.split(b"\n"):
+            line = parse(raw)
+            if isinstance(line, Line) and line.type == RunResumed.type:
+                return True
+    return False
+
+
+async def _has_unread_message(home: Home, run_id: str) -> bool:
+    """Whether something came while the session ended. Its sender saw an owner, and so asked nobody to wake the run."""
+    state = (await view_run(home, run_id)).state
+    messages = [entry.message async for entry in home.store.inbox(run_id).read(state.inbox_cursor)]
+    return any(message is not None and message.kind in _CONTINUING_KINDS for message in messages)
 
 
 async def _wait_until_released(home: Home, run_id: str, handle: SessionHandle) -> None:

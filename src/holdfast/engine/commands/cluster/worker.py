@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast import __version__
@@ -217,7 +217,8 @@ async def _heartbeat_until_done(task: asyncio.Task[SessionReport]) -> SessionRep
 
 
 def _retry_elsewhere(reason: str, delay_s: float) -> ApplicationError:
-    return ApplicationError(reason, next_retry_delay=timedelta(seconds=delay_s))
+    benign = ApplicationErrorCategory.BENIGN  # the client logs any other with a traceback
+    return ApplicationError(reason, next_retry_delay=timedelta(seconds=delay_s), category=benign)
 
 
 def _describe(report: SessionReport) -> str:
