@@ -14,7 +14,7 @@ KEPT = os.path.join(_ROOT, "docs", "cluster-trials.jsonl")
 
 
 def results(*, with_new: bool) -> dict[str, dict[str, Any]]:
-    """Return the newest result of each proof, or of each part of one: those that are kept, and those of this machine."""
+    """Return the newest result of each proof, or part of one: those that are kept, and those of this machine."""
     found: dict[str, dict[str, Any]] = {}
     for path in (KEPT, *([_NEW] if with_new else [])):
         if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""The long proofs of placement: many kills, many zombies, many SIGTERMs, a cut network, a Temporal server that is away."""
+"""The long proofs of placement: many kills, zombies and SIGTERMs, a cut network, a Temporal server that is away."""
 
 import asyncio
 import os

@@ -1,7 +1,11 @@
 """Asks a run to end its session and waits until it has ended."""
 
 import asyncio
+import os
+from contextlib import suppress
 
+from holdfast.core.end_reason import EndReason
+from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.messages.schema import StopRequest
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.send import send
@@ -9,44 +13,44 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.placement import is_cluster_run
-from holdfast.leaf.errors import HoldfastError, NothingToDo, TimedOut
+from holdfast.leaf.errors import HoldfastError, NothingToDo, RunOwned, TimedOut
+from holdfast.store.run import open_run
 
 STOP_TIMEOUT_S = 60.0
-_POLL_INTERVAL_S = 0.2
+_PLACED_LATER = (RunStatus.INTERRUPTED, EndReason.PLANNED, EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
 
 
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    continues = await _continues_by_itself(home, run_id)
-    message = None if continues else await request_stop(home, run_id)
+    is_placed = await _is_placed_later(home, run_id)
+    if not is_placed:
+        await request_stop(home, run_id)
     try:
         async with asyncio.timeout(timeout_s):
-            if message is not None:
-                await wait_until_free(home, run_id)
-            while await _continues_by_itself(home, run_id):
-                await _stop_next_owner(home, run_id)
+            await wait_until_free(home, run_id)
+            while await _is_placed_later(home, run_id):
+                await _record_stop(home, run_id)
     except TimeoutError:
-        if await _continues_by_itself(home, run_id):
-            raise TimedOut(
-                f"run {run_id} has not stopped within {timeout_s:g} s: it lost its worker, and no other one has taken "
-                f"it over yet. Stop it again when one has: holdfast stop {run_id}"
-            ) from None
         raise TimedOut(f"run {run_id} was asked to stop and has not within {timeout_s:g} s; it still will") from None
 
 
-async def _continues_by_itself(home: Home, run_id: str) -> bool:
-    """Whether a worker of the cluster died or handed the run over, so that another one is about to continue it."""
+async def _is_placed_later(home: Home, run_id: str) -> bool:
+    """Whether a cluster run that has no owner now gets one by itself: it waits for a worker, or for a limit's reset."""
     if home.store_url is None:
         return False
     view = await view_run(home, run_id)
-    return is_cluster_run(view.state) and view.holder is None and view.status == RunStatus.INTERRUPTED
+    return is_cluster_run(view.state) and view.holder is None and view.status in _PLACED_LATER
 
 
-async def _stop_next_owner(home: Home, run_id: str) -> None:
-    """Wait for an owner, and stop it. A stop is for one owner: the next one ignores what the last one did not read."""
-    while (holder := await home.store.holder(run_id)) is None:  # noqa: ASYNC110 - another machine sets no event
-        await asyncio.sleep(_POLL_INTERVAL_S)
-    await send(home, run_id, StopRequest(holder.epoch))
-    await wait_until_free(home, run_id)
+async def _record_stop(home: Home, run_id: str) -> None:
+    """Record the stop in the log: a worker that gets the run reads it there. One that was faster is asked to stop."""
+    try:
+        async with open_run(home.store, run_id) as run:
+            start = SessionStart(command="stop", pid=os.getpid())
+            await run.begin_session(start, SessionEnd(reason=EndReason.STOPPED))
+    except RunOwned:
+        with suppress(NothingToDo):
+            await request_stop(home, run_id)
+        await wait_until_free(home, run_id)
 
 
 async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[str, str | None]:

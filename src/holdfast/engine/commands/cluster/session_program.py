@@ -16,20 +16,31 @@ import msgspec
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
 from holdfast.core.end_reason import EndReason
-from holdfast.core.events.session import RunResumed
-from holdfast.core.log.codec import Line, parse
+from holdfast.core.events import Event
+from holdfast.core.events.session import RunResumed, SessionEnd
+from holdfast.core.log.codec import CODEC, Line, parse
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.limits import resumes_at
+from holdfast.engine.commands.cluster.engine_address import SEEN_OPTION, option_value
 from holdfast.engine.commands.cluster.hold import kill_session_processes, silence_s
 from holdfast.engine.commands.cluster.session_report import ReportKind, SessionReport
-from holdfast.engine.commands.cluster.submit import SEEN_OPTION, option_value
 from holdfast.engine.commands.supervise import count_deaths, park_run
 from holdfast.engine.config.of_run import on_issue_setting, run_config_for
 from holdfast.engine.home import Home
-from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.logs import end_of_log, view_run
 from holdfast.engine.session.session import SessionHandle, SessionOptions, run_session
-from holdfast.leaf.errors import BadInput, DecisionNeeded, HoldfastError, NoSuchRun, NothingToDo, RunFenced, RunOwned
+from holdfast.leaf.errors import (
+    BadInput,
+    DecisionNeeded,
+    HoldfastError,
+    NoSuchRun,
+    NothingToDo,
+    PositionMismatch,
+    RunFenced,
+    RunOwned,
+)
+from holdfast.store.base import Position
 
 BEAT_S = 1.0
 _BEATS = 8  # at least, in the time after which a silent session is killed
@@ -51,6 +62,8 @@ async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle
             if handle.reason is not None:
                 return SessionReport(ReportKind.DRAINED)
             await _wait_until_released(home, run_id, handle)
+        except PositionMismatch:  # the run was stopped, or had another owner, since we looked
+            continue
         except RunFenced as error:
             return SessionReport(ReportKind.FENCED, detail=str(error))
         except (NothingToDo, NoSuchRun) as error:
@@ -64,6 +77,7 @@ async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle
 
 
 async def _run_once(home: Home, run_id: str, options: list[str], handle: SessionHandle) -> SessionReport:
+    seen, end = option_value(options, SEEN_OPTION), await end_of_log(home, run_id)
     view = await view_run(home, run_id)
     policy = run_config_for(home, view.state).settings.resume
     if view.status == RunStatus.INTERRUPTED and view.holder is None:
@@ -72,7 +86,12 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
             reason = f"it died {deaths.times} times without progress, the last time after {deaths.last_event}"
             await park_run(home, run_id, reason)
             return SessionReport(ReportKind.ENDED, reason=EndReason.PARKED, detail=reason)
-    if await _were_applied(home, run_id, options):
+    since = await _session_events_since(home, run_id, int(seen), end) if seen is not None else []
+    if any(isinstance(event, SessionEnd) and event.reason == EndReason.STOPPED for event in since):
+        return SessionReport(ReportKind.ENDED, reason=EndReason.STOPPED, detail="it was stopped after it was submitted")
+    if any(
+        isinstance(event, RunResumed) for event in since
+    ):  # an earlier attempt resumed it, and died: a choice counts once
         options = []
     on_issue, words = option_value(options, "--on-issue"), option_value(options, "--instructions")
 
@@ -82,11 +101,10 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
             return ResumeChoice(None, words) if words is not None else None
         return parse_choice(on_issue or on_issue_setting(home, view.state), words, decision)
 
-    ended = await run_session(
-        home, run_id, choose, handle=handle, options=SessionOptions(lift_limits="--now" in options)
-    )
+    how = SessionOptions(lift_limits="--now" in options, expect=end)
+    ended = await run_session(home, run_id, choose, handle=handle, options=how)
     if handle.reason is None and ended.reason in _WAKING_REASONS and await _has_unread_message(home, run_id):
-        return await _run_once(home, run_id, [], handle)
+        return await _run_once(home, run_id, [f"{SEEN_OPTION}={await end_of_log(home, run_id)}"], handle)
     if handle.reason is not None and ended.reason == EndReason.INTERRUPTED:  # not by a person, whose stop is an end
         return SessionReport(ReportKind.DRAINED, reason=ended.reason)
     moment = None
@@ -95,17 +113,14 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
     return SessionReport(ReportKind.ENDED, reason=ended.reason, detail=ended.detail, resumes_at=moment)
 
 
-async def _were_applied(home: Home, run_id: str, options: list[str]) -> bool:
-    """Whether an earlier attempt at this submission resumed the run, and died later: a choice counts once."""
-    seen = option_value(options, SEEN_OPTION)
-    if seen is None:
-        return False
-    async for batch in home.store.log(run_id).read(int(seen)):
-        for raw in batch.data.split(b"\n"):
+async def _session_events_since(home: Home, run_id: str, seen: Position, end: Position) -> list[Event]:
+    found = []
+    async for batch in home.store.log(run_id).read(seen):
+        for raw in batch.data[: max(end - batch.start, 0)].split(b"\n"):
             line = parse(raw)
-            if isinstance(line, Line) and line.type == RunResumed.type:
-                return True
-    return False
+            if isinstance(line, Line) and line.type in (RunResumed.type, SessionEnd.type):
+                found.append(CODEC.event(line))
+    return [event for event in found if event is not None]
 
 
 async def _has_unread_message(home: Home, run_id: str) -> bool:

@@ -5,7 +5,7 @@ import subprocess
 
 import msgspec
 
-from holdfast.engine.commands.cluster.engine_address import EngineAddress, Placement, chosen_engine
+from holdfast.engine.commands.cluster.engine_address import SEEN_OPTION, EngineAddress, Placement, chosen_engine
 from holdfast.engine.config.config import load_config
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import end_of_log, view_run
@@ -16,7 +16,6 @@ from holdfast.leaf.process.own_program import holdfast_command
 _FAILPOINT = failpoint_pair("cluster.submit")
 _PROGRAM = "holdfast.engine.commands.cluster.submit_program"
 _TIMEOUT_S = 60.0
-SEEN_OPTION = "--seen"  # the end of the log when options were chosen: they count for one resume after it
 
 
 async def submit_run(home: Home, run_id: str, *options: str, engine: EngineAddress | None = None) -> None:
@@ -24,8 +23,8 @@ async def submit_run(home: Home, run_id: str, *options: str, engine: EngineAddre
     state = (await view_run(home, run_id)).state
     if state.run is None or state.run.remote is None:
         raise BadInput(f"run {run_id} is a run of this machine; continue it with: holdfast resume {run_id}")
-    seen = [f"{SEEN_OPTION}={await end_of_log(home, run_id)}"] if options else []
-    placement = Placement(run_id, state.run.needs[0] if state.run.needs else None, [*options, *seen])
+    seen = f"{SEEN_OPTION}={await end_of_log(home, run_id)}"
+    placement = Placement(run_id, state.run.needs[0] if state.run.needs else None, [*options, seen])
     await place(home, placement, engine)
 
 
@@ -42,10 +41,6 @@ async def place(home: Home, placement: Placement, engine: EngineAddress | None =
             f"run {placement.run_id} is recorded, but Temporal at {address} did not take it: {answer}. "
             f"Submit it again with: holdfast resume {placement.run_id}"
         )
-
-
-def option_value(options: list[str], name: str) -> str | None:
-    return next((option.partition("=")[2] for option in options if option.startswith(f"{name}=")), None)
 
 
 def _run_program(request: bytes) -> str | None:
