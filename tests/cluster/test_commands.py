@@ -37,6 +37,8 @@ async def test_run_that_waits_for_a_worker_can_be_stopped(cluster: Cluster) -> N
     run_id = cluster.submit("write hello.txt", cluster.book(slow()))
     assert "there is none" in cluster.holdfast("show", run_id)
     cluster.holdfast("stop", run_id)
+    cluster.holdfast("resume", run_id, "--json")
+    cluster.holdfast("stop", run_id)
     first = cluster.worker("one")
     await cluster.until(lambda: f"{run_id}: ended: stopped" in first.read_log())
     cluster.holdfast("resume", run_id, "--json")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 
 from holdfast.core.end_reason import EndReason
@@ -17,28 +18,31 @@ from holdfast.leaf.errors import HoldfastError, NothingToDo, RunOwned, TimedOut
 from holdfast.store.run import open_run
 
 STOP_TIMEOUT_S = 60.0
+# A cluster run with these gets an owner by itself: it waits for a worker, or for a limit's reset.
 _PLACED_LATER = (RunStatus.INTERRUPTED, EndReason.PLANNED, EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
 
 
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    is_placed = await _is_placed_later(home, run_id)
-    if not is_placed:
+    may_be_queued = await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED))
+    if not may_be_queued:
         await request_stop(home, run_id)
     try:
         async with asyncio.timeout(timeout_s):
             await wait_until_free(home, run_id)
-            while await _is_placed_later(home, run_id):
+            if may_be_queued:
+                await _record_stop(home, run_id)
+            while await _is_without_owner(home, run_id, _PLACED_LATER):
                 await _record_stop(home, run_id)
     except TimeoutError:
         raise TimedOut(f"run {run_id} was asked to stop and has not within {timeout_s:g} s; it still will") from None
 
 
-async def _is_placed_later(home: Home, run_id: str) -> bool:
-    """Whether a cluster run that has no owner now gets one by itself: it waits for a worker, or for a limit's reset."""
+async def _is_without_owner(home: Home, run_id: str, statuses: Sequence[str]) -> bool:
+    """Whether this is a cluster run without an owner, in a status from which a worker may continue it."""
     if home.store_url is None:
         return False
     view = await view_run(home, run_id)
-    return is_cluster_run(view.state) and view.holder is None and view.status in _PLACED_LATER
+    return is_cluster_run(view.state) and view.holder is None and view.status in statuses
 
 
 async def _record_stop(home: Home, run_id: str) -> None:
