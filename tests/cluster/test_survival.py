@@ -14,7 +14,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.core.events.task import TaskCompleted
 from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.store.postgres.lease import DEFAULT_TTL_S
-from tests.cluster.test_placement import DONE, slow
+from tests.cluster.test_placement import DONE, HELLO, slow
 from tests.support.cluster import HEARTBEAT_S, Cluster
 from tests.support.forward import forwarded
 from tests.support.postgres import PostgresServer
@@ -79,9 +79,11 @@ async def test_terminated_workers_leave_no_process(cluster: Cluster) -> None:
     took: list[float] = []
     for number in range(_ROUNDS):
         cluster.forget_hangs()
-        run_id = cluster.submit(f"write hello.txt, {number}", cluster.book(slow(), name=f"end-{number}"))
+        in_turn = bool(number % 2)
+        book = cluster.book(slow() if in_turn else HELLO, name=f"end-{number}")
+        run_id = cluster.submit(f"write hello.txt, {number}", book)
         owner = await cluster.owner_of(run_id)
-        if number % 2:
+        if in_turn:
             await cluster.until_hung()
         tree = owner.tree()
         began = time.monotonic()
