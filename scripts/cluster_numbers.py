@@ -44,9 +44,8 @@ def table(of: dict[str, dict[str, Any]]) -> str:
         rows.append(f"| {what} | {zombie['rounds']} | {zombie['lost']} | |")
     if ended := of.get("terminated"):
         times = f"it ended within {ended['p50_s']:.1f} s (median), {ended['max_s']:.1f} s at most; no process left"
-        rows.append(
-            f"| a worker ended by SIGTERM, in a turn or as a session begins | {ended['rounds']} | {ended['lost']} | {times} |"
-        )
+        what = "a worker ended by SIGTERM, in a turn or as a session begins"
+        rows.append(f"| {what} | {ended['rounds']} | {ended['lost']} | {times} |")
     if push := of.get("push"):
         rows.append(f"| a replaced owner pushes its refs | {push['rounds']} | 0 | {push['taken']} pushes taken |")
     if parts := [line for line in of.values() if line["what"] == "database"]:

@@ -1,5 +1,6 @@
 """What a person does with cluster runs from another machine, by the commands that work on local runs."""
 
+import asyncio
 import getpass
 import json
 import os
@@ -102,9 +103,12 @@ async def test_choice_of_a_resume_is_made_once_although_its_worker_is_killed(clu
 
 
 async def test_work_is_rewound_forked_exported_verified_and_archived(cluster: Cluster) -> None:
-    cluster.worker("one")
     run_id = cluster.submit("write hello.txt", cluster.book(BYE, HELLO))
-    await cluster.until_status(run_id, "done")
+    waiting = asyncio.create_task(asyncio.to_thread(cluster.holdfast, "wait", run_id))
+    watching = asyncio.create_task(asyncio.to_thread(cluster.holdfast, "attach", run_id))
+    cluster.worker("one")
+    assert (await waiting).strip() == "done", "it waits for a worker, too"
+    await watching
     assert f"holdfast push {run_id}" in cluster.holdfast("show", run_id)
     assert cluster.project.remote in cluster.holdfast("show", run_id)
     assert ": lines 1 to " in cluster.holdfast("verify", run_id)
