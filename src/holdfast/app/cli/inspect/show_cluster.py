@@ -41,21 +41,39 @@ def cluster_next_step(view: RunView, workers: Sequence[WorkerRow]) -> str | None
     return None
 
 
+def no_worker_text(view: RunView, workers: Sequence[WorkerRow]) -> str | None:
+    """Return what to do when no worker is there that could take the run; None when there is one."""
+    label, named = _label_of(view)
+    if _fitting_workers(workers, label):
+        return None
+    option = f" --label {printable(label)}" if label is not None else ""
+    return f"Waiting for {named}; there is none. Start one with: holdfast worker{option}"
+
+
 def _waiting_text(view: RunView, workers: Sequence[WorkerRow]) -> str:
-    info = view.state.run
-    label = info.needs[0] if info is not None and info.needs else None
-    named = f"a worker with the label {printable(label)}" if label is not None else "a worker"
-    fitting = [
-        worker
-        for worker in workers
-        if worker.seen_s <= SILENT_AFTER_S and not worker.is_draining and (label is None or label in worker.labels)
-    ]
+    missing = no_worker_text(view, workers)
+    if missing is not None:
+        return missing
+    label, named = _label_of(view)
+    fitting = _fitting_workers(workers, label)
     free = sum(max(worker.slots - len(worker.runs), 0) for worker in fitting)
-    if not fitting:
-        option = f" --label {printable(label)}" if label is not None else ""
-        return f"Waiting for {named}; there is none. Start one with: holdfast worker{option}"
     slots = f"{pluralize(free, 'slot')} free" if free else "every slot is taken"
     return (
         f"Waiting for {named}: {pluralize(len(fitting), 'worker')} ready, {slots}. "
         f"If it was not submitted: holdfast resume {view.run_id}"
     )
+
+
+def _label_of(view: RunView) -> tuple[str | None, str]:
+    """Return the label that a worker must have, and words for such a worker."""
+    info = view.state.run
+    label = info.needs[0] if info is not None and info.needs else None
+    return label, f"a worker with the label {printable(label)}" if label is not None else "a worker"
+
+
+def _fitting_workers(workers: Sequence[WorkerRow], label: str | None) -> list[WorkerRow]:
+    return [
+        worker
+        for worker in workers
+        if worker.seen_s <= SILENT_AFTER_S and not worker.is_draining and (label is None or label in worker.labels)
+    ]
