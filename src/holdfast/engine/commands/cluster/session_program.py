@@ -25,6 +25,7 @@ from holdfast.core.summary.limits import resumes_at
 from holdfast.engine.commands.cluster.engine_address import SEEN_OPTION, option_value
 from holdfast.engine.commands.cluster.hold import kill_session_processes, silence_s
 from holdfast.engine.commands.cluster.session_report import ReportKind, SessionReport
+from holdfast.engine.commands.cluster.setbacks import count_setback, delay_s
 from holdfast.engine.commands.supervise import count_deaths, park_run
 from holdfast.engine.config.of_run import on_issue_setting, run_config_for
 from holdfast.engine.home import Home
@@ -46,13 +47,14 @@ BEAT_S = 1.0
 _BEATS = 8  # at least, in the time after which a silent session is killed
 LOST_EXIT_S = 2.0  # after its agents are dead, a session that lost its lease has so long to end
 ORPHAN_EXIT_S = 8.0  # so long to end cleanly after the worker died; meanwhile it renews its lease
-MAX_REFUSALS = 6  # by workers that cannot start the run; then it is parked, and says why
+MAX_REFUSALS = 6  # in a row, by workers that cannot start the run; then it is parked, and says why
+MAX_FAULTS = 10  # in a row, such as a remote that does not answer; with growing delays, they take about five minutes
 _WAKING_REASONS = (EndReason.IDLE, EndReason.WAITING, EndReason.ALL_DONE)  # as `WAKING_STATUSES`
 _CONTINUING_KINDS = (MessageKind.USER, MessageKind.CHANGE, MessageKind.ANSWER)
 _WAITING_FOR_TIME = (EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
 
 
-async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle: SessionHandle) -> SessionReport:
+async def hold(home: Home, run_id: str, options: list[str], handle: SessionHandle) -> SessionReport:
     """Run one session of the run, after its owner has ended."""
     while True:
         try:
@@ -71,9 +73,9 @@ async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle
         except DecisionNeeded as error:
             return SessionReport(ReportKind.ENDED, reason=EndReason.WAITING, detail=str(error))
         except BadInput as error:
-            return await _refuse(home, run_id, attempt, str(error))
+            return await _set_back(home, run_id, ReportKind.REFUSED, MAX_REFUSALS, str(error))
         except HoldfastError as error:
-            return SessionReport(ReportKind.FAILED, detail=str(error))
+            return await _set_back(home, run_id, ReportKind.FAILED, MAX_FAULTS, str(error))
 
 
 async def _run_once(home: Home, run_id: str, options: list[str], handle: SessionHandle) -> SessionReport:
@@ -137,14 +139,17 @@ async def _wait_until_released(home: Home, run_id: str, handle: SessionHandle) -
     released.cancel()
 
 
-async def _refuse(home: Home, run_id: str, attempt: int, problem: str) -> SessionReport:
-    """Leave the run to other workers. After several refusals its log says why; a newer run is only left."""
+async def _set_back(home: Home, run_id: str, kind: ReportKind, most: int, problem: str) -> SessionReport:
+    """Leave the run to the next attempt. After several in a row its log says why; a newer run is only left."""
+    after = None
     with suppress(HoldfastError):
+        count = await count_setback(home, run_id)
+        after = delay_s(count) if kind is ReportKind.FAILED else None
         view = await view_run(home, run_id)
-        if attempt >= MAX_REFUSALS and not view.state.newer and view.holder is None:
+        if count >= most and not view.state.newer and view.holder is None:
             await park_run(home, run_id, problem)
             return SessionReport(ReportKind.ENDED, reason=EndReason.PARKED, detail=problem)
-    return SessionReport(ReportKind.REFUSED, detail=problem)
+    return SessionReport(kind, detail=problem, after_s=after)
 
 
 def send_report(report: SessionReport) -> None:
@@ -181,27 +186,27 @@ async def _exit_when_lost(handle: SessionHandle, folder: str) -> None:
     os._exit(RunFenced.exit_code)
 
 
-async def _main(run_id: str, attempt: int, options: list[str]) -> None:
+async def _main(run_id: str, options: list[str]) -> None:
     home, handle = Home(), SessionHandle()
     folder = home.folder(run_id)
     tasks = [
         asyncio.create_task(task)
         for task in (send_heartbeat(home), _listen(handle, folder), _exit_when_lost(handle, folder))
     ]
-    report = await hold(home, run_id, attempt, options, handle)
+    report = await hold(home, run_id, options, handle)
     for task in tasks:
         task.cancel()
     send_report(report)
 
 
 def main() -> NoReturn:
-    run_id, attempt = sys.argv[1:]
+    (run_id,) = sys.argv[1:]
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         line = stdin.readline()
     if not line.endswith(b"\n"):  # the worker died before it had said what to do
         os._exit(RunFenced.exit_code)
     options = msgspec.json.decode(line, type=list[str])
-    asyncio.run(_main(run_id, int(attempt), options))
+    asyncio.run(_main(run_id, options))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
