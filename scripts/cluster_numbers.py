@@ -59,6 +59,9 @@ def table(of: dict[str, dict[str, Any]]) -> str:
         what = f"the Temporal server killed for {away['seconds']} s"
         rows.append(f"| {what} | {away['runs']} runs | {away['interrupted']} interrupted | |")
     if cut := of.get("network"):
-        times = f"its agents dead after {cut['agents_dead_s']:.1f} s, its lease over after {cut['lease_s']:.0f} s"
+        times = (
+            f"its agents dead after {cut['agents_dead_s']:.1f} s, its lease over after {cut['lease_s']:.0f} s, "
+            f"a new owner after {cut['taken_over_s']:.1f} s"
+        )
         rows.append(f"| a machine's network cut, its agents alive | 1 | 0 | {times} |")
     return "\n".join(rows) + "\n"

@@ -68,6 +68,19 @@ async def test_log_has_the_name_of_who_answered_a_request(cluster: Cluster) -> N
     assert getpass.getuser() != "grace"
 
 
+async def test_message_that_wakes_nobody_is_stored_once(cluster: Cluster) -> None:
+    """The sender knows no Temporal server. `resume` of one who does delivers the message."""
+    cluster.worker("one")
+    run_id = cluster.submit("write hello.txt", cluster.book(BYE, HELLO))
+    await cluster.until_status(run_id, "done")
+    cluster.holdfast("send", run_id, "and say goodbye", code=1, environment={"HOLDFAST_ENGINE": ""})
+    messages = [entry.message async for entry in cluster.home.store.inbox(run_id).read()]
+    assert [message.kind for message in messages if message is not None] == ["user"]
+    cluster.holdfast("resume", run_id, "--json")
+    while "bye.txt" not in await cluster.files_of(run_id):
+        await cluster.pause()
+
+
 async def test_message_that_comes_as_a_session_ends_continues_the_run(cluster: Cluster) -> None:
     """A hook sends it when nothing reads the inbox any more, and the run still has its owner."""
     program, sent = Path(cluster.folder, "send.sh"), Path(cluster.folder, "sent")
