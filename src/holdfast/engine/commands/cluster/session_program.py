@@ -200,7 +200,7 @@ async def _main(run_id: str, options: list[str]) -> None:
 
 
 def main() -> NoReturn:
-    (run_id,) = sys.argv[1:]
+    run_id = sys.argv[1]  # a worker of an older version passes more
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         line = stdin.readline()
     if not line.endswith(b"\n"):  # the worker died before it had said what to do
