@@ -91,10 +91,8 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
     since = await _session_events_since(home, run_id, int(seen), end) if seen is not None else []
     if any(isinstance(event, SessionEnd) and event.reason == EndReason.STOPPED for event in since):
         return SessionReport(ReportKind.ENDED, reason=EndReason.STOPPED, detail="it was stopped after it was submitted")
-    if any(
-        isinstance(event, RunResumed) for event in since
-    ):  # an earlier attempt resumed it, and died: a choice counts once
-        options = []
+    was_resumed = any(isinstance(event, RunResumed) for event in since)  # by an attempt that died: a choice counts once
+    options = [] if was_resumed else options
     on_issue, words = option_value(options, "--on-issue"), option_value(options, "--instructions")
 
     def choose(analysis: Analysis) -> ResumeChoice | None:
