@@ -68,6 +68,12 @@ export function dollars(amount: number | null | undefined, unpriced = 0): string
   return `${unpriced > 0 ? "≥ " : ""}$${amount.toFixed(amount !== 0 && amount < 0.1 ? 3 : 2)}`;
 }
 
+/** What was spent: as agents reported it, and as a table of prices estimates it for those that report nothing. Empty if unknown. */
+export function spentText(reported: number | null, estimate: number | null, unpriced: number): string {
+  const parts = [reported === null ? "" : dollars(reported, unpriced), estimate === null ? "" : `~${dollars(estimate)} (estimate)`];
+  return parts.filter(Boolean).join(" + ");
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }

@@ -23,6 +23,7 @@ export interface RunRow {
   tasks: number;
   tokens: number;
   dollars: number | null;
+  estimate: number | null;
   unpriced: number;
   needs: number;
   want: Want | null;

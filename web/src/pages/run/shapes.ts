@@ -161,6 +161,7 @@ export interface RunDetail {
     input_tokens: number;
     output_tokens: number;
     dollars: number | null;
+    estimate: number | null;
     unpriced: number;
     cap_tokens: number | null;
     cap_dollars: number | null;
