@@ -71,8 +71,8 @@ class AcpClient:
     ) -> None:
         """`record_allowed_call` records an allowed call before the agent gets the answer.
 
-        `look_up_call` returns what the agent said about a call before it asked. `store_text` stores what it said so far:
-        a person who has to answer reads that first, and a request can wait for hours.
+        `look_up_call` returns what the agent said about a call before it asked. `store_text` stores what it said so
+        far: a person who has to answer reads that first, and a request can wait for hours.
         """
         self._record_allowed_call = record_allowed_call
         self._look_up_call = look_up_call

@@ -1,12 +1,16 @@
 """A run in a list, as on the board."""
 
+from typing import Literal
+
 import msgspec
 
 from holdfast.app.text.screen import status_text
-from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, attention_of
+from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, AttentionKey, attention_of
 from holdfast.engine.queries.runs import ListedRun
 
-_COLUMNS = {
+Column = Literal["needs", "work", "rest", "done"]
+
+_COLUMNS: dict[Attention, Column] = {
     Attention.REQUEST: "needs",
     Attention.TROUBLE: "needs",
     Attention.MESSAGE: "needs",
@@ -25,9 +29,9 @@ class RunRow(msgspec.Struct, frozen=True):
     id: str
     status: str
     status_text: str
-    attention: str
+    attention: AttentionKey
     needs_you: bool
-    column: str
+    column: Column
     slug: str | None
     goal: str | None
     workflow: str | None

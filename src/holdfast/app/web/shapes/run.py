@@ -4,7 +4,7 @@ import msgspec
 
 from holdfast.app.text.rules import rule_text
 from holdfast.app.text.screen import status_text
-from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, attention_of
+from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, AttentionKey, attention_of
 from holdfast.app.web.shapes.conversation import ConversationView, SessionView, conversation_view, session_views
 from holdfast.app.web.shapes.needs import (
     CheckpointView,
@@ -122,7 +122,7 @@ class RunDetail(msgspec.Struct, frozen=True):
     id: str
     status: str
     status_text: str
-    attention: str
+    attention: AttentionKey
     needs_you: bool
     position: int
     slug: str | None
