@@ -24,6 +24,9 @@ export function clockTime(time: string | number | null | undefined): string {
   return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 }
 
+/** A run that is shorter shows seconds. */
+export const SHORT_MS = 600_000;
+
 /** With seconds, for what happened within minutes. */
 export function secondTime(time: number): string {
   return new Date(time).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
