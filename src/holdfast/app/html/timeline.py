@@ -110,8 +110,8 @@ def draw_timeline(timeline: Timeline) -> Iterator[str]:
     yield "</svg></div>"
     yield (
         "<p class=key><b class='k turn'></b>turn <b class='k judge'></b>review <b class='k check'></b>check "
-        "<b class='k interrupted'></b>interrupted <b class='k failed'></b>failed · ✓ ✕ verdict · ○ committed, or asked you · "
-        f"◇ merged · ▷ continued by a new agent · <span class=dead>✕ death</span>{_hidden(lanes)}</p></section>"
+        "<b class='k interrupted'></b>interrupted <b class='k failed'></b>failed · ✓ ✕ verdict · "
+        f"○ committed, or asked you · ◇ merged · ▷ continued by a new agent · <span class=dead>✕ death</span>{_hidden(lanes)}</p></section>"
     )
 
 

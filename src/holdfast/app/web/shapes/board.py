@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.app.text.screen import status_text
 from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, AttentionKey, attention_of
+from holdfast.core.end_reason import end_reason_text
 from holdfast.engine.queries.runs import ListedRun
 
 Column = Literal["needs", "work", "rest", "done"]
@@ -61,12 +62,17 @@ class RunList(msgspec.Struct, frozen=True):
     unwatched: int = 0
 
 
+def status_words(status: str) -> str:
+    """A status in a table is one or two words, which say too little where there is room for a sentence."""
+    return status if status_text(status) == status else end_reason_text(status).partition(" (")[0]
+
+
 def row_of(run: ListedRun) -> RunRow:
     attention = attention_of(run)
     return RunRow(
         id=run.id,
         status=str(run.status),
-        status_text=status_text(run.status),
+        status_text=status_words(run.status),
         attention=ATTENTION_KEYS[attention],
         needs_you=attention <= Attention.MESSAGE,
         column=_COLUMNS[attention],

@@ -3,8 +3,8 @@
 import msgspec
 
 from holdfast.app.text.rules import rule_text
-from holdfast.app.text.screen import status_text
 from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, AttentionKey, attention_of
+from holdfast.app.web.shapes.board import status_words
 from holdfast.app.web.shapes.conversation import ConversationView, SessionView, conversation_view, session_views
 from holdfast.app.web.shapes.needs import (
     CheckpointView,
@@ -169,7 +169,7 @@ def run_detail(view: RunView, needs: list[Need], position: int) -> RunDetail:
     return RunDetail(
         id=view.run_id,
         status=str(view.status),
-        status_text=status_text(view.status),
+        status_text=status_words(view.status),
         attention=ATTENTION_KEYS[attention],
         needs_you=attention <= Attention.MESSAGE,
         position=position,
