@@ -111,7 +111,8 @@ def draw_timeline(timeline: Timeline) -> Iterator[str]:
     yield (
         "<p class=key><b class='k turn'></b>turn <b class='k judge'></b>review <b class='k check'></b>check "
         "<b class='k interrupted'></b>interrupted <b class='k failed'></b>failed · ✓ ✕ verdict · "
-        f"○ committed, or asked you · ◇ merged · ▷ continued by a new agent · <span class=dead>✕ death</span>{_hidden(lanes)}</p></section>"
+        "○ committed, or asked you · ◇ merged · ▷ continued by a new agent · "
+        f"<span class=dead>✕ death</span>{_hidden(lanes)}</p></section>"
     )
 
 
