@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.budget import UsageRecorded
@@ -27,6 +28,7 @@ _COUNTED_TYPES = frozenset(
         *(TaskCompleted, TaskFailed, TaskSkipped, TaskCommitted, VerdictGiven),
     )
 )
+_STOPPED_BY_ITSELF = frozenset({EndReason.PARKED, EndReason.ERROR, EndReason.DISK_SPACE})
 
 
 class Digest(msgspec.Struct):
@@ -38,6 +40,7 @@ class Digest(msgspec.Struct):
     events: int = 0
     sittings: int = 0
     ended: str | None = None
+    why: str | None = None  # what stopped a session that ended by itself before its work was done
     completed: list[str] = []
     failed: list[str] = []
     skipped: list[str] = []
@@ -131,6 +134,8 @@ class DigestBuilder:
             case SessionStart():
                 found.sittings += 1
             case SessionEnd():
+                if found.ended is None and event.reason in _STOPPED_BY_ITSELF:
+                    found.why = event.summary
                 found.ended = found.ended or event.reason or "ended"
 
 

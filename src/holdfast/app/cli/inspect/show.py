@@ -16,6 +16,7 @@ from holdfast.app.text.digest import format_digest, format_needs
 from holdfast.app.text.rules import rule_lines
 from holdfast.app.text.screen import (
     WAITING_FOR_TIME,
+    fold_line,
     format_bytes,
     format_time,
     paint,
@@ -57,6 +58,7 @@ _TEXT_CHARS = 200  # of a message
 _DETAIL_LINES = 60  # of one request
 _REQUEST_WANTS = (NeedKind.PERMISSION, NeedKind.APPROVAL)
 _PIPE_WIDTH = 200
+_BELOW = " " * 15  # of a line that is folded: under its text
 _MAX_CHECKPOINTS = 5  # shown per session
 _WORKING_COMMANDS = ("run", "resume")  # the others, such as merge, do not know whether all tasks are done
 
@@ -79,7 +81,7 @@ def run(arguments: list[str]) -> int:
         undelivered = [message._asdict() for message in queued]
         print(json.dumps({**_as_json(view, digest), "undelivered": undelivered}, ensure_ascii=False))
     else:
-        print("\n".join(_report_lines(view, digest, queued)))
+        print("\n".join(fold_line(line, sys.stdout, _BELOW) for line in _report_lines(view, digest, queued)))
     return EXIT_OK
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.live import OutputStyle, choose_style, show_run
 from holdfast.app.cli.live.redacted_stderr import redact_stderr
-from holdfast.app.text.screen import paint, printable, warn
+from holdfast.app.text.screen import fold_line, paint, printable, warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.run_status import RunStatus
@@ -64,6 +64,10 @@ _HINTS = {
     EndReason.REFUSED: "allow more with --allow or permissions.rules",
     EndReason.REVIEW_CAP: "resume continues with fixing",
     EndReason.CHECKS_CAP: "resume tries the phase again",
+}
+_NEEDED_OPTIONS = {  # without these, the next session ends as this one did
+    EndReason.COST_CAP: "--budget DOLLARS",
+    EndReason.TOKEN_CAP: "--max-tokens N",
 }
 
 
@@ -227,7 +231,8 @@ def _end_message(run_id: str, ended: SessionResult) -> str:
         case reason:
             hint = f" ({_HINTS[EndReason(reason)].replace('RUN', run_id)})" if reason in _HINTS else ""
             text = f"not done: {end_reason_text(reason)}{hint}{detail.removesuffix('.')}. The work is kept"
-            return f"{text}; details: holdfast show {run_id}; continue: holdfast resume {run_id}"
+            option = f" {_NEEDED_OPTIONS[EndReason(reason)]}" if reason in _NEEDED_OPTIONS else ""
+            return f"{text}; details: holdfast show {run_id}; continue: holdfast resume {run_id}{option}"
 
 
 def _print_result(options: argparse.Namespace, data: Mapping[str, Any], text: str) -> None:
@@ -235,5 +240,5 @@ def _print_result(options: argparse.Namespace, data: Mapping[str, Any], text: st
         if options.json:
             print(json.dumps(data), flush=True)
         else:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{fold_line(text, sys.stderr)}\n")
             sys.stderr.flush()

@@ -119,7 +119,7 @@ def _nothing_installed(agents: Sequence[ListedAgent]) -> str:
     return (
         f"no agent was found here; install one, such as: {example.install} (holdfast agents ls lists all), or set "
         "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for the built-in agent; then: holdfast init. "
-        "To see Holdfast work without an agent: holdfast demo"
+        "Without an agent: holdfast demo shows Holdfast at work, and --agent playbook:FILE plays a script of yours"
     )
 
 
