@@ -89,6 +89,20 @@ def test_agent_that_declines_ends_its_task_at_once_with_its_words(stage: Stage) 
     assert len(stage.data(run, "turn.started")) > 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--parallel", "0", "is not a whole number from 1 on"),
+        ("--max-tokens", "many", "is not a whole number from 1 on"),
+        ("--budget", "-1", "is not a number from 0 on"),
+        ("--max-minutes", "nan", "is not a number from 0 on"),
+    ],
+)
+def test_a_wrong_limit_is_told_by_the_name_of_its_option(stage: Stage, option: str, value: str, said: str) -> None:
+    complaint = refused(stage, "go", "--agent", stage.book(HELLO), f"{option}={value}")
+    assert complaint.startswith(f"argument {option}: {value!r} {said}")
+
+
 def test_short_options_set_the_limits(stage: Stage) -> None:
     limits = ("--budget", "3", "--max-tokens", "9", "--max-minutes", "1.5", "--iterations", "2", "--model", "big")
     run = stage.run("go", "--agent", stage.book(HELLO), *limits)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.app.text.screen import format_time, pluralize, printable
 from holdfast.core.conversation.call_text import cut_lines
-from holdfast.core.end_reason import end_reason_text
 from holdfast.core.messages.answers import answer_text
 from holdfast.core.summary.digest import Digest
 from holdfast.core.summary.needs import Need, NeedKind
@@ -71,7 +70,7 @@ def _next_command(need: Need, run_id: str) -> str:
 
 def _summary_rows(digest: Digest) -> Iterator[tuple[str, str]]:
     if digest.why:
-        yield "stopped", f"{end_reason_text(digest.ended)}: {printable(digest.why)}"
+        yield "stopped", printable(digest.why)
     if digest.completed:
         yield "done", _join_names(digest.completed)
     if digest.failed:

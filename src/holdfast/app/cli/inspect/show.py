@@ -336,6 +336,16 @@ def _chat_hint(view: RunView) -> str:
     return f"Continue it with: holdfast chat {view.run_id}, or with holdfast send or holdfast accept"
 
 
+def _done_hint(view: RunView) -> str:
+    if view.status != RunStatus.DONE:
+        return "Nothing to resume."
+    state = view.state
+    own = state.branches.get(state.run.branch or "") if state.run is not None and not state.run.adopted else None
+    if own is not None and own.tip in (None, own.base):  # where the run began
+        return f"Done, nothing was changed. Keep only its log with: holdfast archive {view.run_id}"
+    return f"Done. Merge it with: holdfast merge {view.run_id}"
+
+
 def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     decision = view.analysis.decision
     if view.state.is_chat and decision.case is not ResumeCase.COMPLETE:
@@ -349,8 +359,7 @@ def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     elif decision.case is ResumeCase.COMPLETE and (target := view.state.merged_into()) is not None:
         yield f"Done, and merged into {printable(target)}. Keep only its log with: holdfast archive {view.run_id}"
     elif decision.case is ResumeCase.COMPLETE:
-        done = view.status == RunStatus.DONE
-        yield f"Done. Merge it with: holdfast merge {view.run_id}" if done else "Nothing to resume."
+        yield _done_hint(view)
     elif decision.case in (ResumeCase.WAITING, ResumeCase.AUTO) and (
         requests := [need for need in digest.needs if need.want in _REQUEST_WANTS]
     ):

@@ -76,14 +76,14 @@ def add_options(parser: Parser) -> None:
         "--agent", type=utf8_text, metavar="NAME", help="the agent: claude, codex, gemini, builtin, playbook:FILE, …"
     )
     parser.add_argument("--model", type=utf8_text, metavar="NAME", help="the model, as the agent names it")
-    parser.add_argument("--parallel", type=int, metavar="N", help="how many tasks run at once")
+    parser.add_argument("--parallel", type=_count, metavar="N", help="how many tasks run at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without your permission"
     )
-    parser.add_argument("--budget", type=float, metavar="DOLLARS", help="stop when the run has cost this much")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="stop when the run has used this many tokens")
-    parser.add_argument("--max-minutes", type=float, metavar="N", help="stop this session after N minutes")
-    parser.add_argument("--iterations", type=int, metavar="N", help="how many iterations a task may take")
+    parser.add_argument("--budget", type=_amount, metavar="DOLLARS", help="stop when the run has cost this much")
+    parser.add_argument("--max-tokens", type=_count, metavar="N", help="stop when the run has used this many tokens")
+    parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop this session after N minutes")
+    parser.add_argument("--iterations", type=_count, metavar="N", help="how many iterations a task may take")
     parser.add_argument(
         "--set",
         type=utf8_text,
@@ -94,6 +94,20 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--detach", action="store_true", help="run in the background, without this terminal")
     parser.add_argument("--quiet", action="store_true", help="print only errors, permission requests and the result")
+
+
+def _count(text: str) -> int:
+    with suppress(ValueError):
+        if (number := int(text)) >= 1:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+
+
+def _amount(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
 
 
 def flags_from_options(options: argparse.Namespace) -> dict[str, Any]:
