@@ -86,6 +86,16 @@ def test_damaged_line_does_not_cut_off_what_was_said_before_it(adopter: Adopter,
     assert any("1 line is damaged" in finding for finding in found["findings"])
 
 
+def test_session_that_waits_for_its_user_is_continued_by_talking(adopter: Adopter, user_home: Path) -> None:
+    path = foreign.write_lines(
+        user_home / ".claude" / "projects" / "here" / f"{foreign.CLAUDE_ID}.jsonl",
+        line("u1", None, "user", "go", cwd=adopter.stage.project.path),
+        line("a1", "u1", "assistant", "gone"),
+    )
+    shown = adopter("adopt", str(path), "--as", "talk", "--agent", adopter.stage.book())
+    assert "Next: holdfast chat talk-" in shown.out + shown.err
+
+
 def test_repository_is_that_of_the_folder_where_the_session_began(adopter: Adopter, user_home: Path) -> None:
     """The shell of the session may be elsewhere at its end."""
     repo = adopter.stage.project.path

@@ -160,10 +160,17 @@ def test_without_a_terminal_it_asks_nothing(newcomer: Newcomer) -> None:
     assert "run: holdfast init --yes" in newcomer.init(code=2).complaint
 
 
+def test_without_any_agent_it_offers_a_playbook(newcomer: Newcomer) -> None:
+    told = newcomer.init("--yes", code=4).complaint
+    assert "no agent was found here" in told
+    assert "--agent playbook:FILE" in told
+
+
 def test_outside_of_a_repository_only_the_agent_is_written(newcomer: Newcomer, tmp_path: Path) -> None:
     newcomer.install("codex-acp")
     outcome = newcomer.holdfast.elsewhere(cwd=str(tmp_path))("init", "--yes", env=newcomer.env)
     assert "not in a git repository" in outcome.err
+    assert outcome.out == 'next: cd to a git repository, then holdfast run "what you want done"\n'
     assert newcomer.user_config == {"agent": "codex"}
 
 

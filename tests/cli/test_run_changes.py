@@ -26,6 +26,12 @@ def test_uncommitted_files_are_named_and_not_part_of_the_run(stage: Stage) -> No
     assert stage.file(stage.only_run(), "a.txt") == "1\n2\n3"
 
 
+def test_config_that_init_wrote_is_not_named_because_the_run_uses_it(stage: Stage) -> None:
+    write(stage.project.path, {".holdfast.toml": "parallel = 1\n"})
+    ended = stage.holdfast("run", "say hello", "--agent", stage.book(HELLO))
+    assert "uncommitted" not in ended.err
+
+
 def test_clean_checkout_is_not_mentioned(stage: Stage) -> None:
     ended = stage.holdfast("run", "say hello", "--agent", stage.book(HELLO))
     assert "uncommitted" not in ended.err

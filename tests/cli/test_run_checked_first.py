@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import Program
+from tests.cli.terminal import shown
 from tests.support.cli_stage import HELLO, Stage, worker
 from tests.support.projects import new_run
 
@@ -69,6 +70,13 @@ def test_agent_that_cannot_start_is_tried_once_and_says_why(stage: Stage) -> Non
     ended = stage.ended("run", "go", "--agent", "odd", "--set", f"agents.odd.command={command}", code=1)
     assert ended["detail"].startswith("T-1: odd failed to start (exit code 2): no licence: set LICENCE_KEY; its stderr")
     assert Path(stage.folder, "starts").read_text() == "starting\n"
+    run = stage.only_run()
+    why = f"stopped      parked: {ended['detail']}"
+    assert any(line.strip() == why for line in stage.holdfast("show", run).lines)
+    assert f"holdfast show {run}" in stage.holdfast("resume", run, code=1).err
+    folded = shown(stage.holdfast, "show", run, columns=60, NO_COLOR="1")
+    assert max(len(line) for line in folded.splitlines() if " /" not in line and "holdfast" not in line) <= 60
+    assert " ".join(why.split()[1:]) in " ".join(folded.split())
 
 
 def test_agent_that_declines_ends_its_task_at_once_with_its_words(stage: Stage) -> None:
@@ -79,6 +87,20 @@ def test_agent_that_declines_ends_its_task_at_once_with_its_words(stage: Stage) 
     assert len(stage.data(run, "turn.started")) == 1
     stage.holdfast("resume", run, "--on-issue", "retry", "--agent", stage.book(HELLO, name="willing"), "--json", code=1)
     assert len(stage.data(run, "turn.started")) > 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--parallel", "0", "is not a whole number from 1 on"),
+        ("--max-tokens", "many", "is not a whole number from 1 on"),
+        ("--budget", "-1", "is not a number from 0 on"),
+        ("--max-minutes", "nan", "is not a number from 0 on"),
+    ],
+)
+def test_a_wrong_limit_is_told_by_the_name_of_its_option(stage: Stage, option: str, value: str, said: str) -> None:
+    complaint = refused(stage, "go", "--agent", stage.book(HELLO), f"{option}={value}")
+    assert complaint.startswith(f"argument {option}: {value!r} {said}")
 
 
 def test_short_options_set_the_limits(stage: Stage) -> None:
@@ -98,6 +120,7 @@ def test_limit_that_ended_a_session_names_the_option_that_raises_it(stage: Stage
     told = worker({"usage": {"used": 1200, "size": 200000, "cost": 0.75}}, {"hang": {"how": "turn", "seconds": 3600}})
     outcome = stage.holdfast("run", "go on", "--agent", stage.book(told), "--budget", "0.5", code=1)
     assert "cost limit reached (caps.dollars) (raise it with --budget DOLLARS)" in outcome.err
+    assert outcome.err.rstrip().endswith(f"continue: holdfast resume {stage.only_run()} --budget DOLLARS")
 
 
 def test_a_missing_task_list_is_told_before_the_unfinished_run(stage: Stage) -> None:
@@ -110,3 +133,11 @@ def test_a_missing_task_list_is_told_before_the_unfinished_run(stage: Stage) -> 
 def test_without_a_repository_no_agent_is_asked_for(holdfast: Program, tmp_path: Path) -> None:
     told = holdfast("run", "do it", "--agent", "codex", cwd=str(tmp_path), code=2).complaint
     assert "repository" in told
+
+
+def test_an_error_is_broken_between_its_words_on_a_terminal(stage: Stage) -> None:
+    told = shown(stage.holdfast, "run", "go", "--agent", "nobody", columns=50, code=2)
+    assert "holdfast: there is no agent 'nobody'; known" in told.splitlines()[0]
+    words = {"opencode,", "playbook:FILE,", "config"}
+    assert words <= set(told.split())
+    assert max(map(len, told.splitlines())) <= 50

@@ -39,3 +39,18 @@ def test_the_end_says_that_nothing_was_changed(stage: Stage) -> None:
     ended = stage.holdfast("run", "look around", "--agent", stage.book(NOTHING), "--quiet").err
     assert "done, nothing was changed" in ended
     assert "holdfast merge" not in ended
+
+
+def test_what_was_never_committed_is_not_called_merged(stage: Stage) -> None:
+    run = stage.run("look around", "--agent", stage.book(NOTHING))
+    refused = stage.holdfast("merge", run, code=4)
+    lines = stage.holdfast("show", run).lines
+    assert lines[-1] == f"Done, nothing was changed. Keep only its log with: holdfast archive {run}"
+    assert not any(line.lstrip().startswith("stopped") for line in lines)
+    assert refused.complaint == f"run {run} has no commit to merge; see what it did: holdfast show {run}"
+
+
+def test_a_task_without_a_case_is_not_said_to_submit_one(stage: Stage) -> None:
+    shown = stage.holdfast("run", "look around", "--agent", stage.book(NOTHING))
+    assert "ready, iteration 1" in shown.out + shown.err
+    assert "a case" not in shown.out + shown.err

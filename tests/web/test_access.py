@@ -57,6 +57,12 @@ def test_loopback_hosts_are_served(server: Server, host: str) -> None:
     assert server.send("GET", "/api/v1/runs", {**server.bearer, "Host": host}).status == 200
 
 
+def test_a_mistyped_address_of_the_api_is_not_answered_with_the_page(server: Server) -> None:
+    for path in ("/api/runs", "/api/v2/runs", "/api/v1/nothing"):
+        answer = server.send("GET", path, server.bearer)
+        assert (answer.status, answer.json["hint"]) == (404, "docs/api.md lists them")
+
+
 @pytest.mark.parametrize(
     "headers", [{}, {"Authorization": "Bearer x"}, {"Authorization": "Basic Og=="}, {"Cookie": "holdfast-1=x"}]
 )

@@ -239,10 +239,11 @@ def _help() -> str:
 
 
 def _print_error(message: str, code: int) -> int:
-    from holdfast.app.text.screen import printable
+    from holdfast.app.text.screen import fold_line, printable
 
+    line = f"holdfast: {printable(' '.join(message.split()))}"  # git's output may contain anything
     try:  # noqa: SIM105 - contextlib would cost start-up time
-        sys.stderr.write(f"holdfast: {printable(' '.join(message.split()))}\n")  # git's output may contain anything
+        sys.stderr.write(f"{fold_line(line, sys.stderr)}\n")
     except OSError:
         pass  # stderr is gone; the exit code remains
     return code

@@ -69,6 +69,8 @@ def _next_command(need: Need, run_id: str) -> str:
 
 
 def _summary_rows(digest: Digest) -> Iterator[tuple[str, str]]:
+    if digest.why:
+        yield "stopped", printable(digest.why)
     if digest.completed:
         yield "done", _join_names(digest.completed)
     if digest.failed:

@@ -423,7 +423,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     preparation.BaselineStarted: lambda e: f"checking the untouched base: {', '.join(e.checks)}",
     preparation.BaselineCheckFinished: lambda e: _with_detail("before the work", _validator(e)),
     preparation.BaselineFinished: _baseline,
-    work.CaseSubmitted: lambda e: f"submitted its case, iteration {e.iteration}",
+    work.CaseSubmitted: lambda e: f"{'ready' if bytes(e.case) == b'null' else 'gave a case'}, iteration {e.iteration}",
     work.ReportRefused: lambda e: f"{e.tool} rejected (attempt {e.attempt}): {e.error}",
     work.ValidatorFinished: _validator,
     work.ValidationFinished: _checks,

@@ -8,6 +8,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TextIO
 
 _DEFAULT_COLUMNS = 120  # if the terminal does not report its size
 
@@ -143,10 +144,27 @@ def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
+def fold_line(line: str, stream: TextIO, below: str = "") -> str:
+    """Break a line that is too long for a terminal between its words; what is piped stays one line."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        columns = 0
+    if columns <= len(below) or len(line) <= columns:
+        return line
+    import re
+    from textwrap import fill
+
+    if display_width(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= columns:
+        return line
+
+    return fill(line, columns, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+
+
 def warn(lines: Iterable[str]) -> None:
     """Print lines for people to stderr; stdout is for data."""
     for line in lines:
-        sys.stderr.write(f"{printable(line)}\n")
+        sys.stderr.write(f"{fold_line(printable(line), sys.stderr)}\n")
 
 
 def program_name() -> str:

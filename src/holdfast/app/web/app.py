@@ -64,7 +64,7 @@ def create_app(site: Site, background: Callable[[], Any] | None = None) -> ASGIA
     ]
     metrics = Route("/metrics", _metrics(site), methods=["GET"])
     sign_in = Route("/open", _sign_in(site), methods=["GET"])
-    missing = Route(f"{PREFIX}/{{path:path}}", _missing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+    missing = Route("/api/{path:path}", _missing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
     page = Route("/{path:path}", _page if site.options.page else _missing_page, methods=["GET"])
     return Guard(Starlette(routes=[*api, *websockets, metrics, sign_in, missing, page], lifespan=lifespan), site)
 

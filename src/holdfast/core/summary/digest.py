@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.budget import UsageRecorded
@@ -27,6 +28,7 @@ _COUNTED_TYPES = frozenset(
         *(TaskCompleted, TaskFailed, TaskSkipped, TaskCommitted, VerdictGiven),
     )
 )
+_STOPPED_BY_ITSELF = frozenset({EndReason.PARKED, EndReason.ERROR, EndReason.DISK_SPACE})
 
 
 class Digest(msgspec.Struct):
@@ -38,6 +40,7 @@ class Digest(msgspec.Struct):
     events: int = 0
     sittings: int = 0
     ended: str | None = None
+    why: str | None = None  # what stopped a session that ended by itself before its work was done
     completed: list[str] = []
     failed: list[str] = []
     skipped: list[str] = []
@@ -62,6 +65,7 @@ class DigestBuilder:
     def __init__(self) -> None:
         self._digest = Digest()
         self._conversations_with_turns: set[str] = set()
+        self._summaries: dict[str, str] = {}  # of sessions
 
     def add(self, line: Line) -> Event | None:
         """Count one more, older line. Returns the event if its type is counted."""
@@ -75,6 +79,8 @@ class DigestBuilder:
             event = CODEC.event(line)
         except InvalidEventData as unfit:
             event = unfit.partial_event
+        if isinstance(event, SessionEnd) and event.summary:
+            self._summaries[line.sid] = event.summary
         if event is not None:
             self._count(event)
         return event
@@ -87,6 +93,9 @@ class DigestBuilder:
         conversations = (state.conversations.get(key) for key in self._conversations_with_turns)
         found.unpriced = sum(each is not None and each.has_unknown_cost for each in conversations)
         found.interrupted = [] if running else list(interrupted_work(state))
+        newest = state.newest_session()  # not a merge or a push since, which may have failed too
+        if newest is not None and newest.end_reason in _STOPPED_BY_ITSELF and newest.sid in self._summaries:
+            found.why = f"{end_reason_text(newest.end_reason)}: {self._summaries[newest.sid]}"
         found.needs = needs_of(state)
         return found
 

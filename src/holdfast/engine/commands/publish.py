@@ -13,9 +13,9 @@ from holdfast.engine.workspace.publish import (
     push_branch,
 )
 from holdfast.engine.workspace.rewind import finish_rewind
-from holdfast.engine.workspace.workspace import open_workspace
+from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.git.worktrees.checkout import checkout_of, hook_in_checkout
-from holdfast.leaf.errors import BadInput
+from holdfast.leaf.errors import BadInput, NothingToDo
 
 __all__ = ["PublishedBranch", "PullRequestOptions", "merge_run", "open_pull_request_for_run", "push_run"]
 
@@ -37,9 +37,11 @@ async def merge_run(home: Home, run_id: str, into: str | None = None) -> Publish
             raise BadInput(f"there is no branch {target!r} to merge into; make it with git branch, or name another")
         if at is None:
             raise BadInput(
-                f"run {run_id} began from {target!r}, which is no branch (any more); name one to merge into with --into"
+                f"run {run_id} began from {target!r}, which is no branch (any more); "
+                f"name one: holdfast merge {run_id} --into BRANCH"
             )
         if await repository.is_ancestor(commit, at):
+            _must_have_work(workspace, await count_uncommitted(workspace))
             return PublishedBranch(branch, target, at, already=True, uncommitted=await count_uncommitted(workspace))
         merge_commit = await merge_into_branch(workspace, target, commit)
         checkout = await checkout_of(repository, target)
@@ -51,6 +53,16 @@ async def merge_run(home: Home, run_id: str, into: str | None = None) -> Publish
             uncommitted=await count_uncommitted(workspace),
             hook_not_run=await hook_in_checkout(repository, checkout) if checkout is not None else None,
         )
+
+
+def _must_have_work(workspace: Workspace, uncommitted: int) -> None:
+    """Raise `NothingToDo` for a run without a commit of its own: nothing of it is in any branch."""
+    own = workspace.effects.run.state.branches.get(workspace.place().branch)
+    if own is None or own.tip not in (None, own.base):
+        return
+    files = "; what its worktree holds is not committed yet" if uncommitted else ""
+    run_id = workspace.run_id
+    raise NothingToDo(f"run {run_id} has no commit to merge{files}; see what it did: holdfast show {run_id}")
 
 
 async def push_run(home: Home, run_id: str, remote: str | None = None) -> PublishedBranch:

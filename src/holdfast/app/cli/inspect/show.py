@@ -17,6 +17,7 @@ from holdfast.app.text.digest import format_digest, format_needs
 from holdfast.app.text.rules import rule_lines
 from holdfast.app.text.screen import (
     WAITING_FOR_TIME,
+    fold_line,
     format_bytes,
     format_time,
     paint,
@@ -59,6 +60,7 @@ _TEXT_CHARS = 200  # of a message
 _DETAIL_LINES = 60  # of one request
 _REQUEST_WANTS = (NeedKind.PERMISSION, NeedKind.APPROVAL)
 _PIPE_WIDTH = 200
+_BELOW = " " * 15  # of a line that is folded: under its text
 _MAX_CHECKPOINTS = 5  # shown per session
 _WORKING_COMMANDS = ("run", "resume")  # the others, such as merge, do not know whether all tasks are done
 
@@ -81,7 +83,9 @@ def run(arguments: list[str]) -> int:
         undelivered = [message._asdict() for message in queued]
         print(json.dumps({**_as_json(view, digest), "undelivered": undelivered}, ensure_ascii=False))
     else:
-        print("\n".join(_report_lines(view, digest, queued, place)))
+        lines = _report_lines(view, digest, queued, place)
+        print("
+".join(fold_line(line, sys.stdout, _BELOW) for line in lines))
     return EXIT_OK
 
 
@@ -354,6 +358,16 @@ def _chat_hint(view: RunView) -> str:
     return f"Continue it with: holdfast chat {view.run_id}, or with holdfast send or holdfast accept"
 
 
+def _done_hint(view: RunView) -> str:
+    if view.status != RunStatus.DONE:
+        return "Nothing to resume."
+    state = view.state
+    own = state.branches.get(state.run.branch or "") if state.run is not None and not state.run.adopted else None
+    if own is not None and own.tip in (None, own.base):  # where the run began
+        return f"Done, nothing was changed. Keep only its log with: holdfast archive {view.run_id}"
+    return f"Done. Merge it with: holdfast merge {view.run_id}"
+
+
 def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     decision = view.analysis.decision
     if view.state.is_chat and decision.case is not ResumeCase.COMPLETE:
@@ -367,8 +381,7 @@ def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     elif decision.case is ResumeCase.COMPLETE and (target := view.state.merged_into()) is not None:
         yield f"Done, and merged into {printable(target)}. Keep only its log with: holdfast archive {view.run_id}"
     elif decision.case is ResumeCase.COMPLETE:
-        done = view.status == RunStatus.DONE
-        yield f"Done. Merge it with: holdfast merge {view.run_id}" if done else "Nothing to resume."
+        yield _done_hint(view)
     elif decision.case in (ResumeCase.WAITING, ResumeCase.AUTO) and (
         requests := [need for need in digest.needs if need.want in _REQUEST_WANTS]
     ):

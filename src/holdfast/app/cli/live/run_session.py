@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.live import OutputStyle, choose_style, show_run
 from holdfast.app.cli.live.redacted_stderr import redact_stderr
-from holdfast.app.text.screen import paint, printable, warn
+from holdfast.app.text.screen import fold_line, paint, printable, warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.run_status import RunStatus
@@ -65,6 +65,10 @@ _HINTS = {
     EndReason.REVIEW_CAP: "resume continues with fixing",
     EndReason.CHECKS_CAP: "resume tries the phase again",
 }
+_NEEDED_OPTIONS = {  # without these, the next session ends as this one did
+    EndReason.COST_CAP: "--budget DOLLARS",
+    EndReason.TOKEN_CAP: "--max-tokens N",
+}
 
 
 def add_options(parser: Parser) -> None:
@@ -72,14 +76,14 @@ def add_options(parser: Parser) -> None:
         "--agent", type=utf8_text, metavar="NAME", help="the agent: claude, codex, gemini, builtin, playbook:FILE, …"
     )
     parser.add_argument("--model", type=utf8_text, metavar="NAME", help="the model, as the agent names it")
-    parser.add_argument("--parallel", type=int, metavar="N", help="how many tasks run at once")
+    parser.add_argument("--parallel", type=_count, metavar="N", help="how many tasks run at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without your permission"
     )
-    parser.add_argument("--budget", type=float, metavar="DOLLARS", help="stop when the run has cost this much")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="stop when the run has used this many tokens")
-    parser.add_argument("--max-minutes", type=float, metavar="N", help="stop this session after N minutes")
-    parser.add_argument("--iterations", type=int, metavar="N", help="how many iterations a task may take")
+    parser.add_argument("--budget", type=_amount, metavar="DOLLARS", help="stop when the run has cost this much")
+    parser.add_argument("--max-tokens", type=_count, metavar="N", help="stop when the run has used this many tokens")
+    parser.add_argument("--max-minutes", type=_amount, metavar="N", help="stop this session after N minutes")
+    parser.add_argument("--iterations", type=_count, metavar="N", help="how many iterations a task may take")
     parser.add_argument(
         "--set",
         type=utf8_text,
@@ -90,6 +94,20 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--detach", action="store_true", help="run in the background, without this terminal")
     parser.add_argument("--quiet", action="store_true", help="print only errors, permission requests and the result")
+
+
+def _count(text: str) -> int:
+    with suppress(ValueError):
+        if (number := int(text)) >= 1:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+
+
+def _amount(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
 
 
 def flags_from_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -227,7 +245,8 @@ def _end_message(run_id: str, ended: SessionResult) -> str:
         case reason:
             hint = f" ({_HINTS[EndReason(reason)].replace('RUN', run_id)})" if reason in _HINTS else ""
             text = f"not done: {end_reason_text(reason)}{hint}{detail.removesuffix('.')}. The work is kept"
-            return f"{text}; details: holdfast show {run_id}; continue: holdfast resume {run_id}"
+            option = f" {_NEEDED_OPTIONS[EndReason(reason)]}" if reason in _NEEDED_OPTIONS else ""
+            return f"{text}; details: holdfast show {run_id}; continue: holdfast resume {run_id}{option}"
 
 
 def _print_result(options: argparse.Namespace, data: Mapping[str, Any], text: str) -> None:
@@ -235,5 +254,5 @@ def _print_result(options: argparse.Namespace, data: Mapping[str, Any], text: st
         if options.json:
             print(json.dumps(data), flush=True)
         else:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{fold_line(text, sys.stderr)}\n")
             sys.stderr.flush()

@@ -75,7 +75,7 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print(json.dumps(result, ensure_ascii=False))
     else:
-        print(f"next: {NEXT}")
+        print(f"next: {result['next']}")
     return EXIT_OK
 
 
@@ -91,7 +91,7 @@ def initialize(home: Home, options: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {"agent": agent, "model": model, "files": [written] if written is not None else []}
     if not options.user_only:
         result |= _initialize_project(home, options, result["files"])
-    return {**result, "next": NEXT}
+    return {"next": NEXT, **result}
 
 
 # The agent
@@ -119,7 +119,7 @@ def _nothing_installed(agents: Sequence[ListedAgent]) -> str:
     return (
         f"no agent was found here; install one, such as: {example.install} (holdfast agents ls lists all), or set "
         "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for the built-in agent; then: holdfast init. "
-        "To see Holdfast work without an agent: holdfast demo"
+        "Without an agent: holdfast demo shows Holdfast at work, and --agent playbook:FILE plays a script of yours"
     )
 
 
@@ -164,7 +164,7 @@ def _initialize_project(home: Home, options: argparse.Namespace, files: list[dic
     project = asyncio.run(detect_project(home, options.repo, options.check, options.setup))
     if project is None:
         _say("not in a git repository: its checks can be set up later, with holdfast init in it")
-        return {"checks": [], "setup": []}
+        return {"checks": [], "setup": [], "next": f"cd to a git repository, then {NEXT}"}
     _show_project(project)
     outcomes = _try_checks(project, options) if project.checks else []
     written = _write_project(home, project, outcomes, options)

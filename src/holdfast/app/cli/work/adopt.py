@@ -124,6 +124,6 @@ def _as_text(adopted: Adoption) -> list[str]:
         lines.append(
             f"{adopted.run_id}: imported {pluralize(adopted.entries, 'message')} and tool calls of its history"
         )
-        finished = session.end_reason == "all_done"
-        lines.append(f"Next: holdfast {'merge' if finished else 'resume'} {adopted.run_id}")
+        command = {"all_done": "merge", "idle": "chat"}.get(session.end_reason, "resume")
+        lines.append(f"Next: holdfast {command} {adopted.run_id}")
     return [printable(line) for line in lines]

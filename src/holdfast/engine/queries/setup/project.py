@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 
 from holdfast.core.work.names import BRANCH_PREFIX
+from holdfast.engine.config.files import PROJECT_FILE
 from holdfast.git.repository import find_repository, worktree_top
 from holdfast.git.worktrees.uncommitted import uncommitted_paths
 from holdfast.leaf.errors import BadInput
@@ -18,13 +19,16 @@ def detect_setup(repo: str) -> list[SetupCommand]:
 
 
 async def uncommitted_changes(repo: str) -> list[str]:
-    """The changed and untracked files of the user's checkout; none in a bare repository."""
+    """The changed and untracked files of the user's checkout; none in a bare repository.
+
+    Without the config file of Holdfast: a run takes that from the checkout, committed or not.
+    """
     repository = await find_repository(repo)
     try:
         top = await worktree_top(repo)
     except BadInput:
         return []
-    return await uncommitted_paths(repository, top)
+    return [path for path in await uncommitted_paths(repository, top) if path != PROJECT_FILE]
 
 
 async def list_branches(repo: str) -> tuple[str | None, list[str]]:
