@@ -84,8 +84,7 @@ def run(arguments: list[str]) -> int:
         print(json.dumps({**_as_json(view, digest), "undelivered": undelivered}, ensure_ascii=False))
     else:
         lines = _report_lines(view, digest, queued, place)
-        print("
-".join(fold_line(line, sys.stdout, _BELOW) for line in lines))
+        print("\n".join(fold_line(line, sys.stdout, _BELOW) for line in lines))
     return EXIT_OK
 
 
