@@ -26,6 +26,7 @@ _NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child")
 
 class Worker:
     def __init__(self, url: str, home: str, number: int, runs: int) -> None:
+        self.lost = 0  # runs whose lease ended, because this machine was too busy
         self.run_ids = [f"sim-{number}-{index}-abcdef" for index in range(runs)]
         command = [*_NAMESPACE, sys.executable, "-m", "bench.cluster_worker", url, home, " ".join(self.run_ids)]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -37,7 +38,9 @@ class Worker:
 
     def answer(self) -> list[float]:
         assert self._process.stdout is not None
-        found: list[float] = json.loads(self._process.stdout.readline()).get("took", [])
+        told = json.loads(self._process.stdout.readline())
+        self.lost += told.get("lost", 0)
+        found: list[float] = told.get("took", [])
         return found
 
     def kill(self) -> None:
@@ -69,6 +72,7 @@ def _measure(server: PostgresServer, folder: str, size: int, seconds: float) -> 
         took = _all(workers, do="append", count=WORKERS_EACH * RUNS_EACH, seconds=seconds)
         elapsed = time.monotonic() - began
         busy = (server.cpu_seconds() - spent) / elapsed
+        lost = sum(worker.lost for worker in workers)
         yield Figure(
             name=f"cluster-{runs}",
             what=f"{what}: all append at once, one event at a time",
@@ -79,6 +83,7 @@ def _measure(server: PostgresServer, folder: str, size: int, seconds: float) -> 
                 f"an append takes {number(spread(took).median * 1e3)} ms (p90 {number(spread(took).p90 * 1e3)} ms); "
                 f"an event costs Postgres {number(1e6 * busy * elapsed / len(took))} µs of a core, and it uses "
                 f"{number(busy)} cores; leases alone take {number(100 * idle)} % of one"
+                f"{f'; {lost} runs lost their lease, because this machine was too busy' if lost else ''}"
             ),
         )
         if size > 1:

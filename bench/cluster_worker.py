@@ -8,11 +8,12 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from holdfast.core.events import Draft
 from holdfast.core.events.issue import WarningLogged
 from holdfast.leaf.clock import now
+from holdfast.leaf.errors import RunFenced
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import Head, Journal, WriterContext
 from holdfast.store.postgres.store import PostgresStore
@@ -40,25 +41,31 @@ class Runs:
         return journal
 
     async def append(self, count: int, seconds: float) -> dict[str, object]:
-        """As many runs append one event after the other, for so long."""
+        """As many runs append one event after the other, for so long. `lost` counts the runs that lost their lease."""
         until = time.perf_counter() + seconds
         took: list[float] = []
 
-        async def produce(journal: Journal) -> None:
+        async def produce(journal: Journal) -> bool:
             while (began := time.perf_counter()) < until:
-                await journal.append(EVENT)
+                try:
+                    await journal.append(EVENT)
+                except RunFenced:  # the machine was too busy to renew it in time
+                    return True
                 took.append(time.perf_counter() - began)
+            return False
 
-        await asyncio.gather(*(produce(journal) for journal in self._journals[:count]))
-        return {"took": took}
+        lost = await asyncio.gather(*(produce(journal) for journal in self._journals[:count]))
+        return {"took": took, "lost": sum(lost)}
 
     async def take(self, run_ids: Sequence[str], since: float) -> dict[str, object]:
         """Wait until these runs are free, own them and write an event."""
 
         async def take(run_id: str) -> float:
-            await self._store.wait_until_released(run_id)
-            journal = await self.own(run_id)
-            await journal.append(EVENT)
+            while True:
+                await self._store.wait_until_released(run_id)
+                with suppress(RunFenced):  # the machine was too busy to keep it
+                    await (await self.own(run_id)).append(EVENT)
+                    break
             return time.clock_gettime(time.CLOCK_BOOTTIME) - since
 
         return {"took": list(await asyncio.gather(*map(take, run_ids)))}

@@ -133,7 +133,8 @@ async def report(cluster: Cluster, runs: list[str], moved: set[str]) -> int:
         is_right = (completed, turns, files, whole, len(machines)) == (1, 1, True, True, 1 + (run in moved))
         problems += not is_right
         facts = f"completed {completed}×, turns {turns}, files {'there' if files else 'MISSING'}"
-        text = f"  {run}  {len(machines)} machines  {facts}, log {'intact' if whole else 'BROKEN'}"
+        places = f"{len(machines)} machine{' ' if len(machines) == 1 else 's'}"
+        text = f"  {run}  {places}  {facts}, log {'intact' if whole else 'BROKEN'}"
         say(text, "green" if is_right else "red")
     say(
         "nothing was lost, and nothing was done twice" if not problems else f"{problems} runs are not as they should be"

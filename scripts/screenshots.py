@@ -1,6 +1,8 @@
-"""Takes pictures of every page of `holdfast serve`, to be looked at: sizes, themes, an empty home, 1,000 runs.
+"""Takes pictures of every page of `holdfast serve`, and of its dialogs, to be looked at.
 
-    .venv/bin/python scripts/screenshots.py [FOLDER] [--only board,new] [--home showcase|empty|many]
+In three sizes and two themes: a home with a run in every state, with none, with 1,000, with one of 100,000 events.
+
+    .venv/bin/python scripts/screenshots.py [FOLDER] [--only board,new] [--home showcase|empty|many|long]
     .venv/bin/python scripts/screenshots.py --docs
 
 The folder is a temporary one by default, and never in the repository. `--docs` renews the pictures of docs/serve.md
@@ -10,7 +12,7 @@ alone, in docs/. Needs `make web browser`.
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.homes import many_runs  # noqa: E402 - the repository is on the path only now
+from bench.homes import long_run, many_runs  # noqa: E402 - the repository is on the path only now
+from bench.workload import Size  # noqa: E402
 from tests.support.showcase import Showcase, stop_all  # noqa: E402
 from tests.web.browser import browser_options, sign_in  # noqa: E402
 from tests.web.server import Server  # noqa: E402
@@ -34,6 +37,8 @@ PAGES = {
     "digest": "/digest?since=24",
 }
 TABS = ("conversation", "plan", "changes", "terminal", "log")
+SHOWN_RUNS = {"showcase": 8, "many": 1, "long": 1}
+LONG = Size(500, 100_000)
 
 
 @contextmanager
@@ -42,25 +47,52 @@ def home(kind: str, folder: Path) -> Iterator[str]:
     if kind == "many":
         yield many_runs(1_000)
         return
+    if kind == "long":
+        run = long_run(LONG)
+        run.with_snapshot()
+        yield run.home
+        return
     showcase = Showcase(folder / f"place-{kind}")
     if kind == "showcase":
         showcase.all_states()
+        showcase.survived()
     try:
         yield showcase.home
     finally:
         stop_all(showcase)
 
 
-def take(page: Page, server: Server, out: Path, only: set[str]) -> None:
-    pages = dict(PAGES)
-    for row in server.get("/runs").json["runs"][:4]:
-        pages |= {f"run-{row['status']}-{tab}": f"/runs/{row['id']}/{tab}" for tab in TABS}
-    for name, path in pages.items():
-        if only and not any(name.startswith(wanted) for wanted in only):
-            continue
-        page.goto(server.url + path)
-        page.wait_for_load_state("networkidle")
-        page.screenshot(path=out / f"{name}.png")
+class Album:
+    """Takes the pictures of one size and theme."""
+
+    def __init__(self, page: Page, server: Server, out: Path, only: set[str]) -> None:
+        self._page, self._server, self._out, self._only = page, server, out, only
+
+    def take(self, name: str, path: str, prepare: Callable[[Page], None] = lambda _: None) -> None:
+        if self._only and not any(name.startswith(wanted) for wanted in self._only):
+            return
+        self._page.goto(self._server.url + path)
+        self._page.wait_for_load_state("networkidle")
+        prepare(self._page)
+        self._page.wait_for_load_state("networkidle")
+        self._page.screenshot(path=self._out / f"{name}.png")
+
+
+def take(album: Album, runs: list[dict[str, str]]) -> None:
+    for name, path in PAGES.items():
+        album.take(name, path)
+    for number, run in enumerate(runs, 1):
+        for tab in TABS:
+            album.take(f"run-{number}-{run['status']}-{tab}", f"/runs/{run['id']}/{tab}")
+    album.take("dialog-palette", "/", lambda page: page.keyboard.press("Control+k"))
+    album.take("dialog-keys", "/", lambda page: page.keyboard.press("?"))
+    by_status = {run["status"]: run["id"] for run in runs}
+    if "failed" in by_status:
+        decide = f"/runs/{by_status['failed']}?decide"
+        album.take("dialog-decision", decide, lambda page: page.get_by_role("radio").first.check())
+    if "done" in by_status:
+        merge = f"/runs/{by_status['done']}"
+        album.take("dialog-merge", merge, lambda page: page.get_by_role("button", name="Merge…").click())
 
 
 def take_for_docs() -> None:
@@ -91,7 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--only", default="", help="beginnings of names, with commas")
-    parser.add_argument("--home", default="showcase", choices=("showcase", "empty", "many"))
+    parser.add_argument("--home", default="showcase", choices=("showcase", "empty", "many", "long"))
     parser.add_argument("--sizes", default=",".join(SIZES))
     parser.add_argument("--themes", default="light,dark")
     parser.add_argument("--docs", action="store_true", help="renew the pictures in docs/")
@@ -119,7 +151,8 @@ def main() -> None:
                     viewport={"width": width, "height": height}, color_scheme="dark" if theme == "dark" else "light"
                 )
                 sign_in(context, server)
-                take(context.new_page(), server, out, only)
+                runs = server.get("/runs").json["runs"][: SHOWN_RUNS.get(options.home, 0)]
+                take(Album(context.new_page(), server, out, only), runs)
                 context.close()
         browser.close()
     sys.stderr.write(f"screenshots: {folder}\n")

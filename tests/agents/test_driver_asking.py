@@ -40,6 +40,17 @@ async def test_a_call_of_which_only_its_question_told_is_known_when_it_was_cut_o
     ]
 
 
+async def test_what_an_agent_said_is_stored_before_it_asks(company: Company) -> None:
+    """Who answers reads it first, and a request can wait for hours."""
+    company.person.may_answer.clear()
+    async with company.playing("turns: [[say: I would delete it., permission: {title: Delete}]]") as (agent, opened):
+        prompted = asyncio.ensure_future(agent.prompt(opened.session_id, text()))
+        await until(lambda: bool(company.person.asked))
+        assert company.book.said() == "I would delete it."
+        company.person.may_answer.set()
+        await prompted
+
+
 async def test_a_call_that_was_not_allowed_never_began(company: Company) -> None:
     company.person.answer = "reject"
     script = "turns: [[permission: {title: Delete, rejected: [say: pity]}]]"

@@ -31,7 +31,7 @@ async def test_instructions_are_no_argument_of_a_session(tmp_path: Path) -> None
     await FileStore(home.path).create(RUN)
     async with open_run(home.store, RUN):  # so that the session waits, and can be looked at
         hold = Hold(home, RUN)
-        holding = asyncio.create_task(hold.run(1, ["--on-issue=restart", "--instructions=the key is kelp"]))
+        holding = asyncio.create_task(hold.run(["--on-issue=restart", "--instructions=the key is kelp"]))
         await until(lambda: hold.waits_for is not None)
         assert hold._process is not None
         arguments = Path(f"/proc/{hold._process.pid}/cmdline").read_bytes()

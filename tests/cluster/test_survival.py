@@ -1,7 +1,6 @@
-"""The long proofs of placement: many kills, many zombies, a cut network, a Temporal server that is away."""
+"""The long proofs of placement: many kills, zombies and SIGTERMs, a cut network, a Temporal server that is away."""
 
 import asyncio
-import json
 import os
 import subprocess
 import time
@@ -15,23 +14,17 @@ from holdfast.core.events.session import SessionStart
 from holdfast.core.events.task import TaskCompleted
 from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.store.postgres.lease import DEFAULT_TTL_S
-from tests.cluster.test_placement import DONE, slow
+from tests.cluster.test_placement import DONE, HELLO, slow
 from tests.support.cluster import HEARTBEAT_S, Cluster
 from tests.support.forward import forwarded
 from tests.support.postgres import PostgresServer
+from tests.support.proofs import record
 from tests.support.temporal import TemporalServer
 
 pytestmark = pytest.mark.torture
 
 _ROUNDS = int(os.environ.get("HOLDFAST_CLUSTER_ROUNDS", "50"))
 HOST_ADDRESS, DATABASE_PORT, ENGINE_PORT = "10.199.7.1", 15432, 17233
-_NUMBERS = Path(__file__).parents[2] / ".torture" / "cluster.jsonl"  # for docs/recovery.md, by scripts/recovery.py
-
-
-def record(what: str, **numbers: float) -> None:
-    _NUMBERS.parent.mkdir(exist_ok=True)
-    with _NUMBERS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"what": what, **numbers}) + "\n")
 
 
 async def test_killed_machines_lose_no_run(cluster: Cluster) -> None:
@@ -77,6 +70,32 @@ async def test_zombies_whose_successors_are_killed_lose_no_run(cluster: Cluster)
         assert len(await cluster.events(run_id, TaskCompleted)) == 1
         assert "hello.txt" in await cluster.files_of(run_id)
     record("zombie", rounds=_ROUNDS, lost=0)
+
+
+async def test_terminated_workers_leave_no_process(cluster: Cluster) -> None:
+    """By SIGTERM, in the middle of a turn or while a session begins. Another worker continues each run."""
+    for name in ("one", "two"):
+        cluster.worker(name)
+    took: list[float] = []
+    for number in range(_ROUNDS):
+        cluster.forget_hangs()
+        in_turn = bool(number % 2)
+        book = cluster.book(slow() if in_turn else HELLO, name=f"end-{number}")
+        run_id = cluster.submit(f"write hello.txt, {number}", book)
+        owner = await cluster.owner_of(run_id)
+        if in_turn:
+            await cluster.until_hung()
+        tree = owner.tree()
+        began = time.monotonic()
+        code = await asyncio.to_thread(owner.terminate)
+        took.append(time.monotonic() - began)
+        assert code == 0, owner.read_log()
+        assert [process for process in tree if process.is_alive()] == []
+        cluster.restart(owner)
+        await cluster.until_status(run_id, "done")
+        assert len(await cluster.events(run_id, TaskCompleted)) == 1
+        assert "hello.txt" in await cluster.files_of(run_id)
+    record("terminated", rounds=_ROUNDS, lost=0, left=0, p50_s=sorted(took)[len(took) // 2], max_s=max(took))
 
 
 async def test_absent_temporal_interrupts_no_run(cluster: Cluster, temporal: TemporalServer) -> None:

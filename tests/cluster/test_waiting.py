@@ -6,6 +6,9 @@ from pathlib import Path
 from holdfast.core.events.conversation import TurnEnded, TurnStarted
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
+from holdfast.engine.commands.cluster.session_program import MAX_FAULTS, hold
+from holdfast.engine.commands.cluster.session_report import ReportKind
+from holdfast.engine.session.session import SessionHandle
 from holdfast.git.cluster.remote_refs import list_remote_refs
 from holdfast.git.repository import Repository
 from tests.cli.test_run_limits import limited, once
@@ -60,3 +63,19 @@ async def test_archive_deletes_a_runs_branches_on_the_remote_and_reset_everythin
     cluster.holdfast("reset", run_id, "-y")
     assert await on_the_remote() == []
     assert run_id not in await cluster.home.store.run_ids()
+
+
+async def test_run_whose_remote_no_worker_reaches_is_parked_and_says_why(cluster: Cluster) -> None:
+    run_id = cluster.submit("write hello.txt", cluster.book(HELLO))
+    os.rename(cluster.project.remote, f"{cluster.project.remote}.away")
+    reports = [await hold(cluster.home, run_id, [], SessionHandle()) for _ in range(MAX_FAULTS)]
+    assert [report.kind for report in reports[:-1]] == [ReportKind.FAILED] * (MAX_FAULTS - 1)
+    delays = [report.after_s or 0.0 for report in reports[:-1]]
+    assert delays == sorted(delays)
+    assert (reports[-1].kind, reports[-1].reason) == (ReportKind.ENDED, "parked")
+    assert await cluster.status(run_id) == "parked"
+    assert "does not appear to be a git repository" in cluster.holdfast("show", run_id)
+    os.rename(f"{cluster.project.remote}.away", cluster.project.remote)
+    cluster.holdfast("resume", run_id, "--json")
+    cluster.worker("one")
+    await cluster.until_status(run_id, "done")

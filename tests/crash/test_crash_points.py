@@ -73,6 +73,9 @@ BETWEEN = {
 }
 # or it needs none.
 WITHOUT = {
+    "engine/session/projections.py _delete_abandoned": "pages of what was rewound: each start deletes them again",
+    "engine/session/artifacts.py delete_abandoned": "documents of what was rewound: left behind, they count as edits",
+    "engine/commands/adopt/branches.py _read_tasks": "a scratch folder: made again",
     "engine/commands/cluster/session_program.py send_report": "a line to the worker; when that is dead, nobody waits",
     "app/web/acting/setup.py open_in_editor": "an editor of the user",
     "app/web/acting/talk.py _queue": "the inbox of a run: the message has its points",
@@ -194,7 +197,6 @@ WITHOUT = {
     "leaf/files/directories.py remove_tree": "the call itself",
     "leaf/files/directories.py sync_directory": "the call itself",
     "leaf/process/fd_marker.py open_marker_fd": "an empty file: what counts is who has it open",
-    "engine/commands/adopt/branches.py read_plan": "a copy of a task list, for as long as it is read",
     "engine/commands/adopt/liveness.py _has_tmux_session": "it only asks",
     "git/adoption.py read_checkout": "a copy of the index, for as long as git reads it",
     "store/files/staging.py Stage.delete": "a stage that is over: deleted by the next adopt",

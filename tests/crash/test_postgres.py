@@ -17,12 +17,14 @@ from tests.support.events import START, by_producer, labels_in, numbered
 from tests.support.logs import assert_whole, folded, whole
 from tests.support.postgres import PostgresServer, postgres_server, programs_folder
 from tests.support.processes import Child, child
+from tests.support.proofs import record
 from tests.support.run_files import RUN
 from tests.support.stores import database_address, store_at
 from tests.support.variants import first
 from tests.support.wait import PATIENCE
 
 PRODUCERS = {f"p{index}": 0 for index in range(4)}
+CRASHES = 5  # of the server, for each seed
 MOST_AT_ONCE = 3  # events of one append: so many may be in the log of which no one was told yet
 
 
@@ -66,7 +68,7 @@ async def test_killed_owners_lose_nothing_and_need_not_be_waited_for(postgres: P
 
 @pytest.mark.parametrize("seed", first(*range(20)))
 async def test_a_server_that_is_killed_in_the_middle_of_commits_loses_nothing(
-    server: PostgresServer, home: str, seed: int
+    server: PostgresServer, home: str, seed: int, request: pytest.FixtureRequest
 ) -> None:
     """Its clients do not know what became of their last statement. The writer goes on, and so does the inbox."""
     address, dice = database_address(server.new_store_url(), home), random.Random(seed)
@@ -77,7 +79,7 @@ async def test_a_server_that_is_killed_in_the_middle_of_commits_loses_nothing(
         child(put_for_ever, address, "w", dice.randrange(2**32)) as sender,
     ):
         heard, sent = writer.hear_some(2), sender.hear_some(1)
-        for _ in range(5):
+        for _ in range(CRASHES):
             heard += writer.hear_some(dice.choice((1, 5, 20, 50)))
             server.kill()
             server.start()
@@ -89,10 +91,12 @@ async def test_a_server_that_is_killed_in_the_middle_of_commits_loses_nothing(
         heard += writer.hear_all()
         sent += sender.hear_all()
     assert heard[0] == "opening"
-    await assert_complete(store, heard[1:], PRODUCERS)
+    found = await assert_complete(store, heard[1:], PRODUCERS)
     messages = [entry.message.id async for entry in store.inbox(RUN).read() if entry.message is not None]
     assert messages[: len(sent)] == list(dict.fromkeys(sent))
     assert len(messages) <= len(sent) + 1
+    if "torture" in request.config.option.markexpr:
+        record("database", part=seed, rounds=CRASHES, events=sum(found.values()), messages=len(messages), wrong=0)
 
 
 async def test_followers_go_on_where_they_were_when_the_server_is_back(server: PostgresServer, home: str) -> None:

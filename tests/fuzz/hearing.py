@@ -138,6 +138,7 @@ async def _heard(said: bytes, folders: GuardedFolders, run: Any) -> bytes:
         terminals,
         scribe.record_allowed_call,
         scribe.look_up_call,
+        scribe.flush,
     )
     connection = JsonRpcConnection(client.handle, transport.send)
     serving = asyncio.ensure_future(connection.serve(transport.receive, ConnectionError("the pipe ended")))

@@ -7,6 +7,7 @@ kill does not wait for the lease; a frozen owner is waited for.
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -76,6 +77,18 @@ class Cluster:
         assert done.returncode == code, f"{arguments}: {done.returncode}: {done.stderr}"
         return done.stdout
 
+    def as_command(self, *arguments: str) -> str:
+        """A shell command of the user for a process that has neither the store nor the engine in its environment."""
+        names = ("HOLDFAST_STORE", "HOLDFAST_ENGINE", "HOLDFAST_CONFIG")
+        values = [f"{name}={shlex.quote(self.environment[name])}" for name in names]
+        words = " ".join(f'"{argument}"' for argument in arguments)
+        return f"{' '.join(values)} HOLDFAST_HOME={self.home.path} {sys.executable} -P -m holdfast {words}"
+
+    def configure(self, text: str) -> None:
+        """Add to the config of the user and of the workers."""
+        with open(self._config, "a", encoding="utf-8") as file:
+            file.write(text)
+
     def book(self, *turns: Mapping[str, Any], name: str = "book") -> str:
         """Have an agent play these turns. Returns its name."""
         path = os.path.join(self.folder, f"{name}.json")
@@ -120,7 +133,7 @@ class Cluster:
         deadline = time.monotonic() + PATIENCE
         while (found := await self.status(run_id)) != status:
             assert time.monotonic() < deadline, f"{run_id} is {found}, not {status}\n{self.read_logs()}"
-            await _pause()
+            await self.pause()
 
     def has_hung(self) -> bool:
         """True when an agent came to a `hang` that happens once."""
@@ -142,7 +155,7 @@ class Cluster:
         deadline = time.monotonic() + PATIENCE
         while not any(branch.during for branch in (await self.state(run_id)).branches.values()):
             assert time.monotonic() < deadline, self.read_logs()
-            await _pause()
+            await self.pause()
 
     async def files_of(self, run_id: str) -> set[str]:
         """The files on the run's branch, as the remote has them."""
@@ -159,14 +172,19 @@ class Cluster:
             for worker in self.workers:
                 if worker is not other_than and holder is not None and holder.pid in worker.session_pids():
                     return worker
-            await _pause()
+            await self.pause()
         raise AssertionError(f"nobody owns {run_id}\n{self.read_logs()}")
 
     async def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, self.read_logs()
-            await _pause()
+            await self.pause()
+
+    @staticmethod
+    async def pause() -> None:
+        """Between two looks at what other processes do."""
+        await asyncio.sleep(0.05)
 
     def read_logs(self) -> str:
         logs = [worker.read_log() for worker in self.workers]
@@ -260,7 +278,3 @@ def _signal(processes: Sequence[ProcessIdentity], number: signal.Signals) -> Non
         with suppress(ProcessLookupError):
             if process.is_alive():
                 os.kill(process.pid, number)
-
-
-async def _pause() -> None:
-    await asyncio.sleep(0.05)

@@ -20,7 +20,7 @@ from tests.support.wait import PATIENCE
 Steps = list[Any]
 
 _MOMENT_S = 0.02
-_EVENTS_IN_THE_MIDDLE = 70  # of `survived`: the second of its tasks is at work
+_TURNS_IN_THE_MIDDLE = 3  # of `survived`: the third is the second task's first
 WORKER = "You are the worker"
 ASK: Steps = [
     {"say": "I read the handler. The tests need the database, so I start it first."},
@@ -151,16 +151,18 @@ class Showcase:
         return self.detach(goal, self.book("working", {"when": WORKER, "steps": HANG}))
 
     def survived(self) -> str:
-        """A run of five tasks that was killed in the middle, and finished."""
+        """A run of five tasks that was killed at work on the second, and finished."""
         work = [{"sleep": 0.4}, *HELLO, SUBMIT, {"usage": {"used": 1200, "size": 200_000, "cost": 0.02}}]
         book = self.book(
             "survived",
             {"when": "You are the evaluator", "steps": [{"sleep": 0.1}, ACCEPT]},
+            {"when": "task `?T-2", "steps": [{"hang": {"how": "turn", "seconds": 3600, "once": True}}, *work]},
             {"when": WORKER, "steps": work},
         )
         titles = ("Write the greeting", "Test it", "Document it", "Translate it", "Ship it")
         run = self.detach(self.tasks("greeting.json", *titles), book, "--workflow", "loop")
-        wait_until(lambda: self.row(run)["events"] > _EVENTS_IN_THE_MIDDLE)
+        log = Path(self.home, "runs", run, "events.jsonl")
+        wait_until(lambda: log.read_text(encoding="utf-8").count('"turn.started"') >= _TURNS_IN_THE_MIDDLE)
         self.kill_runner(run)
         self.holdfast("resume", run)
         return run

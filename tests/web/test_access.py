@@ -33,7 +33,18 @@ def test_token_is_in_a_file_of_its_user_and_nowhere_else(server: Server) -> None
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "10.0.0.1", "", "a@127.0.0.1"]
+    "host",
+    [
+        "evil.test",
+        "127.0.0.1.evil.test",
+        "127.0.0.1:80.evil.test",
+        "localhost.evil.test",
+        "local\thost",
+        "2130706433",
+        "10.0.0.1",
+        "",
+        "a@127.0.0.1",
+    ],
 )
 @pytest.mark.parametrize("path", ["/", "/api/v1/runs", "/open?code=x"])
 def test_other_hosts_are_refused(server: Server, host: str, path: str) -> None:

@@ -18,7 +18,9 @@ from tests.support.wait import until
 def client(company: Company) -> AcpClient:
     scribe = company.scribe()
     terminals = Terminals(shell(company.cwd, "true"))
-    return AcpClient(company.cwd, company.person, terminals, scribe.record_allowed_call, scribe.look_up_call)
+    return AcpClient(
+        company.cwd, company.person, terminals, scribe.record_allowed_call, scribe.look_up_call, scribe.flush
+    )
 
 
 def read_file(client: AcpClient, path: str, **more: int) -> Awaitable[dict[str, Any]]:

@@ -18,6 +18,9 @@ from tests.support.events import events_in
 from tests.support.logs import whole
 from tests.support.machines import Machine
 from tests.support.projects import Project, write
+from tests.support.proofs import record
+
+_ZOMBIES = 50
 
 
 @pytest.fixture
@@ -144,6 +147,27 @@ async def test_zombies_push_is_refused(ada: Machine, bob: Machine, run_id: str, 
                 await zombie.publish()
         assert await names_there(project, run_id) == before
         assert await commit_task(workspace, "T-1", {"new.txt": "new\n"}) is not None
+
+
+@pytest.mark.torture
+async def test_no_push_of_many_zombies_is_taken(ada: Machine, bob: Machine, run_id: str, project: Project) -> None:
+    """The machines take the run from each other; each pushes once more after it lost it."""
+    base = project.git("rev-parse", "main").strip()
+    for number in range(_ZOMBIES):
+        first, second = (ada, bob) if number % 2 else (bob, ada)
+        async with open_workspace(first, run_id, "resume") as workspace:
+            await workspace.open_worktree(base=base)
+            zombie = RefTransport(workspace.repository, run_id, project.remote, workspace.effects.run.epoch)
+            await zombie.begin()
+            site = workspace.effects.site("0" * 16)
+        async with open_workspace(second, run_id, "resume"):
+            before = (await list_remote_refs(Repository(project.remote), project.remote, run_id)).everything
+            await MakeWorktree(task=f"T-{number}", base=base).perform(site)
+            with pytest.raises(RunFenced, match="taken over"):
+                await zombie.publish()
+            after = (await list_remote_refs(Repository(project.remote), project.remote, run_id)).everything
+            assert after == before
+    record("push", rounds=_ZOMBIES, taken=0)
 
 
 async def test_zombie_that_begins_late_is_fenced(ada: Machine, bob: Machine, run_id: str, project: Project) -> None:

@@ -58,6 +58,30 @@ def test_comments_survive_a_reload_and_arrive_as_one_message(shared: Showcase, s
     ), message["text"]
 
 
+def test_comments_on_finished_work_are_delivered_by_a_resume(shared: Showcase, server: Server, tabs: Tabs) -> None:
+    """The run was done. It continues with what the reviewer wants, and is done again."""
+    steps = {"write": {"path": "late.txt", "text": "first\n"}}
+    wanted = {"when": "Say more", "steps": [{"append": {"path": "late.txt", "text": "a second line\n"}}]}
+    run = shared.run("Write it for a review", shared.book("late", wanted, {"when": WORKER, "steps": [steps]}))
+    page = tabs.open(server, f"/runs/{run}/changes")
+    expect(page.locator("[data-status=done]")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    page.get_by_role("button", name=re.compile("^late.txt")).click()
+    page.get_by_role("button", name="Comment on line 1").click()
+    page.locator("#line-comment").fill("Say more")
+    page.get_by_role("button", name="Keep the comment").click()
+    page.get_by_role("button", name="Send as one message").click()
+    page.get_by_role("button", name="Send 1 comment").click()
+    expect(page.get_by_text("resume the run to deliver it")).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+    wait_until(lambda: len(events(shared, run, "session.end")) > 2)
+    expect(page.locator("[data-status=done]")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    renew = page.get_by_role("button", name="The files changed. Show them")
+    renew.click()
+    expect(page.get_by_text("a second line", exact=True)).to_be_visible()
+
+
 def test_reviewed_mark_ends_when_the_file_changes(shared: Showcase, server: Server, tabs: Tabs) -> None:
     """And what is being read, or written, is replaced only when the reader asks for it."""
     gate = shared.folder / "change-it"

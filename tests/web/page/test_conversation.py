@@ -128,8 +128,8 @@ def test_hostile_text_is_inert_everywhere(shared: Showcase, server: Server, tabs
     page.goto(f"{server.url}/runs/{run}/conversation")
     expect(page.get_by_text("press me").first).to_be_visible()
     folded = page.get_by_role("region", name="Messages").locator("button[aria-expanded=false]")
-    while folded.count() > 0:
-        folded.first.click()
+    while folded.count() > 0:  # a row can leave the list between a look at it and a click on it
+        folded.evaluate_all("buttons => buttons.forEach(button => button.click())")
     link = page.get_by_role("link", name="there").first
     assert link.get_attribute("rel") in ("noopener noreferrer nofollow", "noopener noreferrer")
     assert page.locator("a[href^='javascript']").count() == 0
@@ -137,6 +137,22 @@ def test_hostile_text_is_inert_everywhere(shared: Showcase, server: Server, tabs
     expect(page.get_by_text("message").first).to_be_visible()
     assert page.evaluate("window.hacked") is None
     assert not any("evil.test" in url for url in tabs.requests)
+
+
+def test_rows_of_every_kind_line_up(shared: Showcase, server: Server, tabs: Tabs) -> None:
+    """And what the agent said before it asked stands before the request."""
+    ask = {"permission": {"title": "Deploy", "input": {"command": "deploy"}, "options": ["allow_once", "reject_once"]}}
+    steps = [{"plan": ["One", "Two"]}, {"think": "Hm."}, {"tool": "a look"}, {"say": "I would deploy now."}, ask]
+    run = shared.detach("Line up", shared.book("lines", {"when": WORKER, "steps": steps}))
+    shared.wait_for_need(run)
+    page = tabs.open(server, f"/runs/{run}")
+    expect(page.get_by_text("waits for an answer")).to_be_visible()
+    expect(page.get_by_text("T-1 worker waits for your answer")).to_be_visible()
+    rows = page.get_by_role("region", name="Messages").locator("[data-kind]")
+    kinds = [row.get_attribute("data-kind") for row in rows.all()]
+    assert {"message", "tool", "plan", "permission", "note"} <= set(kinds)
+    assert kinds[-2:] == ["message", "permission"]
+    assert len({(box["x"], box["width"]) for row in rows.all() if (box := row.bounding_box()) is not None}) == 1
 
 
 def test_queued_message_is_changed_and_taken_back(shared: Showcase, server: Server, tabs: Tabs) -> None:

@@ -46,7 +46,9 @@ def test_picture_shows_deaths_and_opens_the_event(run: str, server: Server, tabs
 
 def test_replay_shows_the_run_as_it_was(run: str, server: Server, tabs: Tabs) -> None:
     """At the beginning of time nothing is done; at the end all is. The conversation of then is one press away."""
-    page = tabs.open(server, f"/runs/{run}/plan")
+    page = tabs.open(server)
+    page.clock.install()
+    page.goto(f"{server.url}/runs/{run}/plan")
     slider = page.get_by_role("slider", name="Time")
     tasks = page.get_by_role("region", name="Tasks").get_by_role("article")
     expect(tasks).to_have_count(3)
@@ -56,6 +58,7 @@ def test_replay_shows_the_run_as_it_was(run: str, server: Server, tabs: Tabs) ->
     for task in tasks.all():
         expect(task).to_have_attribute("data-status", "PENDING")
     page.get_by_role("button", name="Replay the run").click()
+    page.clock.run_for(20_000)  # longer than a replay takes
     expect(tasks.first).to_have_attribute("data-status", "COMPLETE")
     expect(tasks.last).to_have_attribute("data-status", "COMPLETE")
     slider.fill("600")

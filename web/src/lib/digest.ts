@@ -23,7 +23,7 @@ export function digestLine({ digest, status }: RunDigest): string {
     digest.repairs ? `log repaired ${plural(digest.repairs, "time")}` : "",
     digest.needs.length ? `needs you: ${digest.needs[0]!.text}` : "",
   ].filter(Boolean);
-  if (parts.length === 0) parts.push(plural(digest.turns, "turn"));
+  if (parts.length === 0) parts.push(digest.turns > 0 ? plural(digest.turns, "turn") : plural(digest.sessions, "session"));
   if (digest.ended_text && hasEnded(status)) parts.push(digest.ended_text);
   return parts.join(", ");
 }

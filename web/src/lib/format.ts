@@ -24,6 +24,9 @@ export function clockTime(time: string | number | null | undefined): string {
   return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 }
 
+/** A run that is shorter shows seconds. */
+export const SHORT_MS = 600_000;
+
 /** With seconds, for what happened within minutes. */
 export function secondTime(time: number): string {
   return new Date(time).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
@@ -66,6 +69,12 @@ export function compact(count: number | null | undefined): string {
 export function dollars(amount: number | null | undefined, unpriced = 0): string {
   if (amount == null) return DASH;
   return `${unpriced > 0 ? "≥ " : ""}$${amount.toFixed(amount !== 0 && amount < 0.1 ? 3 : 2)}`;
+}
+
+/** What was spent: as agents reported it, and as a table of prices estimates it for those that report nothing. Empty if unknown. */
+export function spentText(reported: number | null, estimate: number | null, unpriced: number): string {
+  const parts = [reported === null ? "" : dollars(reported, unpriced), estimate === null ? "" : `~${dollars(estimate)} (estimate)`];
+  return parts.filter(Boolean).join(" + ");
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

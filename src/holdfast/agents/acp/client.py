@@ -34,6 +34,7 @@ BLOCKED_CODE = -32000
 
 RecordAllowedCall = Callable[[dict[str, Any]], Awaitable[None]]
 LookUpCall = Callable[[str], Mapping[str, Any]]
+StoreText = Callable[[], Awaitable[None]]
 Answer = dict[str, Any]
 
 
@@ -66,13 +67,16 @@ class AcpClient:
         terminals: Terminals,
         record_allowed_call: RecordAllowedCall,
         look_up_call: LookUpCall,
+        store_text: StoreText,
     ) -> None:
         """`record_allowed_call` records an allowed call before the agent gets the answer.
 
-        `look_up_call` returns what the agent said about a call before it asked.
+        `look_up_call` returns what the agent said about a call before it asked. `store_text` stores what it said so
+        far: a person who has to answer reads that first, and a request can wait for hours.
         """
         self._record_allowed_call = record_allowed_call
         self._look_up_call = look_up_call
+        self._store_text = store_text
         self._cwd = cwd
         self._host = host
         self._terminals = terminals
@@ -108,6 +112,7 @@ class AcpClient:
             call=read_tool_call(call, self._look_up_call(request.tool_call.tool_call_id)),
             options=tuple((option.option_id, option.name, option.kind) for option in request.options),
         )
+        await self._store_text()
         chosen = await self._host.permit(question)
         if chosen is None:
             return {"outcome": {"outcome": "cancelled"}}

@@ -182,7 +182,9 @@ class AgentConnection:
         self._transport = Transport(tree, self._on_update, recorder.record_oddity)
         self.terminals = Terminals(launch)
         recorder.terminal_output = self.terminals.last_output
-        self._client = AcpClient(launch.cwd, host, self.terminals, recorder.record_allowed_call, recorder.look_up_call)
+        self._client = AcpClient(
+            launch.cwd, host, self.terminals, recorder.record_allowed_call, recorder.look_up_call, recorder.flush
+        )
         self._connection = JsonRpcConnection(self._client.handle, self._transport.send)
         disconnected = ConnectionError("the agent disconnected")
         self._serving = asyncio.ensure_future(self._connection.serve(self._transport.receive, disconnected))

@@ -92,7 +92,8 @@ def draw_timeline(timeline: Timeline) -> Iterator[str]:
     pitch = next((height for most, height in _PITCHES if len(lanes) <= most), crowded)
     top = _AXIS + _SESSIONS + 8
     bottom = top + pitch * len(lanes)
-    height = bottom + 14 + _SPEND
+    has_spent = any(point.tokens or point.dollars for point in timeline.spend)
+    height = bottom + (14 + _SPEND if has_spent else 4)
     scale = TimeScale(timeline)
     work = [session for session in timeline.sessions if not session.upkeep]
     counts = ((len(lanes), "lane"), (len(work), "session"), (len(timeline.deaths), "death"))
@@ -104,12 +105,14 @@ def draw_timeline(timeline: Timeline) -> Iterator[str]:
     for index, lane in enumerate(lanes):
         yield from _lane(timeline, lane, scale, _Row(top + index * pitch, pitch, index, len(lanes)))
     yield from _deaths(timeline, scale, top, pitch)
-    yield from _spending(timeline, scale, height)
+    if has_spent:
+        yield from _spending(timeline, scale, height)
     yield "</svg></div>"
     yield (
         "<p class=key><b class='k turn'></b>turn <b class='k judge'></b>review <b class='k check'></b>check "
-        "<b class='k interrupted'></b>interrupted <b class='k failed'></b>failed · ✓ ✕ verdict · ◇ merged · "
-        f"▷ continued by a new agent · <span class=dead>✕ death</span>{_hidden(lanes)}</p></section>"
+        "<b class='k interrupted'></b>interrupted <b class='k failed'></b>failed · ✓ ✕ verdict · "
+        "○ committed, or asked you · ◇ merged · ▷ continued by a new agent · "
+        f"<span class=dead>✕ death</span>{_hidden(lanes)}</p></section>"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Literal
 
 from holdfast.app.text.screen import WAITING_FOR_TIME, status_text
 from holdfast.core.end_reason import EndReason
@@ -32,7 +33,9 @@ class Attention(IntEnum):
     FINISHED = 5
 
 
-ATTENTION_KEYS = {  # in `--json`
+AttentionKey = Literal["question", "trouble", "words", "at_work", "at_rest", "over"]
+
+ATTENTION_KEYS: dict[Attention, AttentionKey] = {  # in `--json`
     Attention.REQUEST: "question",
     Attention.TROUBLE: "trouble",
     Attention.MESSAGE: "words",

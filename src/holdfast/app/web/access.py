@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import time
 from collections import deque
@@ -25,6 +26,7 @@ _TOKEN_BYTES = 32
 _CODE_BYTES = 24
 _MAX_GUESSES, _GUESSING_PERIOD_S = 20, 60.0
 _FAILPOINT = failpoint_pair("serve.token")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
@@ -202,8 +204,8 @@ def headers_of(scope: Mapping[str, object]) -> Headers:
 
 
 def _host_name(host: str | None) -> str | None:
-    """Return the name in a Host header, in lower case; None when it is not one."""
-    if host is None or "@" in host or "/" in host or "," in host:
+    """Return the name in a Host header, in lower case; None when it is not one, besides a port."""
+    if host is None or _HOST.fullmatch(host) is None:
         return None
     with suppress(ValueError):
         return urlsplit(f"//{host}").hostname

@@ -16,7 +16,9 @@ from holdfast.core.decide.analysis import (
     session_lineage,
     session_to_resume,
 )
-from holdfast.core.log.codec import Line, Malformed, parse
+from holdfast.core.end_reason import EndReason
+from holdfast.core.events.session import SessionEnd
+from holdfast.core.log.codec import CODEC, Line, Malformed, parse
 from holdfast.core.state import RunState
 from holdfast.engine.home import LOG, Home, log_file
 from holdfast.engine.queries.catalog import condition_of
@@ -99,6 +101,19 @@ async def follow_log(
         async for batch in batches:
             for line in parse_batch(batch, log_filter):
                 yield line
+
+
+async def parked_reason(home: Home, view: RunView) -> str | None:
+    """Return why a parked run was parked."""
+    if view.status != EndReason.PARKED:
+        return None
+    async for batch in home.store.log(view.run_id).read_backwards():
+        for raw in reversed(batch.data.split(b"\n")):
+            line = parse(raw)
+            event = CODEC.event(line) if isinstance(line, Line) and line.type == SessionEnd.type else None
+            if isinstance(event, SessionEnd) and event.reason == EndReason.PARKED:
+                return event.summary
+    return None
 
 
 async def end_of_log(home: Home, run_id: str) -> Position:

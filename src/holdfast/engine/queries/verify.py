@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
 from holdfast.core.log.verification import Damage, LogVerification, Verifier
 from holdfast.engine.home import Home
+from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.anchors import FoundAnchors, find_anchors
+from holdfast.engine.workspace.repository import open_repository
+from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.ids import is_run_id
 from holdfast.store.base import Log
 from holdfast.store.log_file import open_log_file
@@ -20,6 +24,8 @@ async def verify_run(home: Home, run_id: str, copies: Sequence[str] = ()) -> Log
     log = store.log(run_id)
     owned = home.is_owned(run_id)
     folder = home.folder(run_id)
+    mirror = await _mirror_of(home, run_id)
+    copies = [*copies, *([mirror] if mirror is not None else [])]
     verdict = await _verify(log, await find_anchors(log, folder, run_id, copies), must_be_chained=True, in_flight=owned)
     seen = await store.covered_head(run_id)
     if seen is not None and verdict.damage_count == 0 and not await matches_log(log, seen):
@@ -28,6 +34,15 @@ async def verify_run(home: Home, run_id: str, copies: Sequence[str] = ()) -> Log
         )
         verdict = msgspec.structs.replace(verdict, damage=(missing,), damage_count=1)
     return verdict
+
+
+async def _mirror_of(home: Home, run_id: str) -> str | None:
+    """Return this machine's mirror of a cluster run's remote, which has its anchors; None without one."""
+    with suppress(HoldfastError, OSError):
+        info = (await view_run(home, run_id)).state.run
+        if info is not None and info.remote is not None:
+            return (await open_repository(home, info, run_id)).common_dir
+    return None
 
 
 async def verify_log(path: str, copies: Sequence[str] = ()) -> LogVerification:

@@ -66,8 +66,9 @@ class Runner:
         self._awake.set()
 
     def stop(self, reason: str) -> None:
-        """End the session as soon as that is cleanly possible."""
-        self._stop_reason = self._stop_reason or reason
+        """End the session as soon as that is cleanly possible. After a signal, a person's stop is the reason."""
+        if self._stop_reason is None or (self._stop_reason, reason) == (EndReason.INTERRUPTED, EndReason.STOPPED):
+            self._stop_reason = reason
         self.wake()
 
     @property

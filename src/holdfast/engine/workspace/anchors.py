@@ -37,6 +37,7 @@ class _RunIdentity(msgspec.Struct):
 
     run_id: str | None = None
     repo: str | None = None
+    remote: str | None = None
 
 
 async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequence[str] = ()) -> FoundAnchors:
@@ -67,7 +68,7 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
 
 
 async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:
-    """Return the runs and repositories that a log names."""
+    """Return the runs and repositories that a log names. A cluster run names that of whoever submitted it."""
     run_ids, repositories = set[str](), list[str]()
     async for batch in log.read():
         if not any(kind in batch.data for kind in _IDENTITY_EVENTS):
@@ -78,7 +79,8 @@ async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:
                 with suppress(*DECODE_ERRORS):
                     named = msgspec.json.decode(line.data, type=_RunIdentity)
                     run_ids |= {named.run_id} if named.run_id is not None else set()
-                    repositories += [named.repo] if named.repo is not None else []
+                    is_here = named.remote is None or (named.repo is not None and os.path.isdir(named.repo))
+                    repositories += [named.repo] if named.repo is not None and is_here else []
     return run_ids, repositories
 
 

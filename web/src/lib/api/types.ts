@@ -1,4 +1,4 @@
-// The shapes of the API that this page uses. Generated types of all of it are in schema.ts.
+// The shapes of the API that this page uses. tests/web/test_types.py compares them with docs/openapi.json.
 
 export type Column = "needs" | "work" | "rest" | "done";
 export type Want = "permission" | "approval" | "effect" | "failure" | "trouble" | "words" | "message";
@@ -23,6 +23,7 @@ export interface RunRow {
   tasks: number;
   tokens: number;
   dollars: number | null;
+  estimate: number | null;
   unpriced: number;
   needs: number;
   want: Want | null;
@@ -118,8 +119,8 @@ export interface Measurement {
   fork: boolean | null;
   sessions: boolean | null;
   cost: boolean | null;
-  after_cut: string | boolean | null;
-  replayed: boolean | number | null;
+  after_cut: string | null;
+  replayed: number | null;
   strategy: string | null;
   notes: string[];
 }
@@ -155,7 +156,6 @@ export interface SettingRow {
   trusted: boolean;
   help: string;
   type: string;
-  guarded: boolean;
 }
 export interface Settings {
   files: { layer: string; file: string; exists: boolean; trusted: boolean }[];
@@ -172,11 +172,9 @@ export interface ServerInfo {
   version: string;
   started: string;
   home: string;
-  host: string;
   port: number;
   remote: boolean;
   terminal: boolean;
-  user: string;
   supervising: boolean;
   resume_on_open: boolean;
   editor: string | null;

@@ -22,7 +22,7 @@ export type TaskStatus = "PENDING" | "IN_PROGRESS" | "REVIEW" | "COMPLETE" | "FA
 export interface TaskCard {
   id: string;
   status: TaskStatus;
-  stage: string;
+  stage: "work" | "validate" | "evaluate" | "commit" | "merge" | "complete";
   summary: string | null;
   description: string | null;
   agent: string | null;
@@ -45,8 +45,8 @@ export interface TaskCard {
 export interface Wave {
   number: number;
   tasks: string[];
-  started: boolean | string | null;
-  completed: boolean | string | null;
+  started: boolean;
+  completed: boolean;
 }
 export interface Review {
   role: string;
@@ -60,7 +60,7 @@ export interface PhaseCard {
   round: number;
   reason: string | null;
   optional: boolean;
-  approval: string | null;
+  approval: "asked" | "given" | null;
   documents: { name: string; title: string | null; path: string }[];
   reviews: Review[];
 }
@@ -161,6 +161,7 @@ export interface RunDetail {
     input_tokens: number;
     output_tokens: number;
     dollars: number | null;
+    estimate: number | null;
     unpriced: number;
     cap_tokens: number | null;
     cap_dollars: number | null;

@@ -18,7 +18,7 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.live.follow import Follower
 from holdfast.engine.queries.live.terminal import attach_command
-from holdfast.engine.queries.live.wait import wait_until_free
+from holdfast.engine.queries.live.wait import is_between_workers, wait_until_free, wait_until_placed
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, NothingToDo
 
@@ -65,10 +65,28 @@ def _exec_tmux(command: list[str]) -> NoReturn:
 
 
 async def _attach(home: Home, run_id: str, style: OutputStyle) -> int:
+    """Show a run until its session ends, on a cluster also while it moves from worker to worker."""
+    is_attached = False
+    while True:
+        run_view = await view_run(home, run_id)
+        if is_between_workers(run_view):
+            _print_status(f"{run_id} waits for a worker of the cluster; Ctrl-C detaches")
+            await wait_until_placed(home, run_id)
+            is_attached = True
+        elif run_view.status == RunStatus.RUNNING:
+            await _watch_session(home, run_id, style)
+            if not is_between_workers(await view_run(home, run_id)):
+                return EXIT_OK
+        elif is_attached:  # the session was short
+            _print_status(f"{run_id}: {status_text(run_view.status)}; see: holdfast show {run_id}")
+            return EXIT_OK
+        else:
+            raise NothingToDo(f"{run_id} is not running ({status_text(run_view.status)}); see: holdfast show {run_id}")
+
+
+async def _watch_session(home: Home, run_id: str, style: OutputStyle) -> None:
     follower = await Follower.create(home, run_id)
     run_view = await view_run(home, run_id)
-    if run_view.status != RunStatus.RUNNING:
-        raise NothingToDo(f"{run_id} is not running ({status_text(run_view.status)}); see: holdfast show {run_id}")
     _print_status(f"attached to {run_id}; Ctrl-C detaches, the run continues")
     view = LiveView(home, run_id, follower, style)
     free = asyncio.ensure_future(wait_until_free(home, run_id))
@@ -87,7 +105,6 @@ async def _attach(home: Home, run_id: str, style: OutputStyle) -> int:
     finally:
         await view.close()
     await _print_outcome(home, run_id, style)
-    return EXIT_OK
 
 
 async def _show_run(view: LiveView, digest: list[str]) -> None:
@@ -100,7 +117,7 @@ async def _print_outcome(home: Home, run_id: str, style: OutputStyle) -> None:
     if style is OutputStyle.JSON or home.is_owned(run_id):
         return
     run_view = await view_run(home, run_id)
-    if run_view.status == RunStatus.INTERRUPTED:
+    if run_view.status == RunStatus.INTERRUPTED and not is_between_workers(run_view):
         _print_status(f"the runner died; nothing is lost. Continue with: holdfast resume {run_id}")
 
 

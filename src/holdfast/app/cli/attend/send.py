@@ -65,15 +65,27 @@ def run(arguments: list[str]) -> int:
     if options.change:
         _check_can_plan(home, run_id, options.task)
     body = ChangeRequest(text) if options.change else UserMessage(text, options.task)
+    was_woken = asyncio.run(_is_woken(home, run_id))
     message = asyncio.run(send(home, run_id, body))
     redacted = _warn_of_redaction(text)
     if options.json:
         print(json.dumps({"run": run_id, "message": message, "redacted": redacted}))
     elif home.is_owned(run_id):
         print("message queued; delivered with the next prompt")
+    elif was_woken:
+        print("message queued; delivered when a worker continues the run")
     else:
         print(f"message queued; deliver it with: holdfast resume {run_id}")
     return EXIT_OK
+
+
+async def _is_woken(home: Home, run_id: str) -> bool:
+    """Whether a message makes a worker of the cluster continue the run."""
+    from holdfast.engine.queries.logs import view_run  # slow imports that `--help` does not need
+    from holdfast.engine.queries.placement import WAKING_STATUSES, is_cluster_run
+
+    view = await view_run(home, run_id)
+    return is_cluster_run(view.state) and view.status in WAKING_STATUSES
 
 
 def _warn_of_redaction(text: str) -> bool:

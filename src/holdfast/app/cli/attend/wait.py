@@ -6,7 +6,7 @@ import json
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.run_session import exit_code_for
 from holdfast.engine.home import Home
-from holdfast.engine.queries.live.wait import wait_until_free
+from holdfast.engine.queries.live.wait import wait_until_ended
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import TimedOut
 
@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     home = Home()
     run_id = home.find_run(options.run)
     try:
-        asyncio.run(asyncio.wait_for(wait_until_free(home, run_id), options.timeout))
+        asyncio.run(asyncio.wait_for(wait_until_ended(home, run_id), options.timeout))
     except TimeoutError:
         raise TimedOut(f"run {run_id} is still running after {options.timeout:g} s") from None
     status = asyncio.run(view_run(home, run_id)).status

@@ -5,12 +5,13 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.inspect.analyze import as_json
+from holdfast.app.cli.inspect.show_cluster import cluster_facts, cluster_next_step, load_workers
 from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.digest import format_digest, format_needs
 from holdfast.app.text.rules import rule_lines
@@ -42,7 +43,8 @@ from holdfast.engine.home import Home
 from holdfast.engine.queries.conversations import conversations_of
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.live.containers import OrphanContainer, running_containers
-from holdfast.engine.queries.logs import RunView, view_run
+from holdfast.engine.queries.logs import RunView, parked_reason, view_run
+from holdfast.engine.queries.placement import WorkerRow, is_cluster_run
 from holdfast.engine.queries.queued import QueuedMessage, queued_beside
 from holdfast.leaf.errors import EXIT_OK
 
@@ -74,12 +76,12 @@ def run(arguments: list[str]) -> int:
     if options.points:
         _print_points(home, find_run(home, options.run), as_json_=options.json)
         return EXIT_OK
-    view, digest, queued = asyncio.run(_load(home, find_run(home, options.run)))
+    view, digest, queued, place = asyncio.run(_load(home, find_run(home, options.run)))
     if options.json:
         undelivered = [message._asdict() for message in queued]
         print(json.dumps({**_as_json(view, digest), "undelivered": undelivered}, ensure_ascii=False))
     else:
-        print("\n".join(_report_lines(view, digest, queued)))
+        print("\n".join(_report_lines(view, digest, queued, place)))
     return EXIT_OK
 
 
@@ -98,9 +100,22 @@ def _to_json(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
 
 
-async def _load(home: Home, run_id: str) -> tuple[RunView, Digest, list[QueuedMessage]]:
+class _Place(NamedTuple):
+    """Which workers there are for a run that has one or waits for one, and why a parked run has none."""
+
+    workers: Sequence[WorkerRow]
+    parked: str | None
+
+
+async def _load(home: Home, run_id: str) -> tuple[RunView, Digest, list[QueuedMessage], _Place]:
     view = await view_run(home, run_id)
-    return view, await digest_of(home, run_id, view=view), await queued_beside(home, run_id, view.state)
+    queued = await queued_beside(home, run_id, view.state)
+    return (
+        view,
+        await digest_of(home, run_id, view=view),
+        queued,
+        _Place(await load_workers(home, view), await parked_reason(home, view)),
+    )
 
 
 def _as_json(view: RunView, digest: Digest) -> dict[str, Any]:
@@ -141,10 +156,10 @@ def _need_as_json(need: Need, state: RunState) -> dict[str, Any]:
     return {**fields, "request": request}
 
 
-def _report_lines(view: RunView, digest: Digest, queued: Sequence[QueuedMessage]) -> Iterator[str]:
+def _report_lines(view: RunView, digest: Digest, queued: Sequence[QueuedMessage], place: _Place) -> Iterator[str]:
     state = view.state
     yield f"{paint(printable(view.run_id), 'bold')}  {paint_status(printable(status_text(view.status)))}"
-    for name, value in _facts(view):
+    for name, value in _facts(view, place):
         yield f"  {name:10}  {printable(value)}"
     yield from _section("waiting for a provider", _limit_lines(state), "yellow")
     yield from _section("phases", paint_rows(phase_rows(state)))
@@ -161,7 +176,8 @@ def _report_lines(view: RunView, digest: Digest, queued: Sequence[QueuedMessage]
     yield from _section("messages not delivered", (f"  {shorten(text, _TEXT_CHARS)}" for text in texts), "yellow")
     yield from _section("orphaned containers", _orphan_lines(view), "yellow")
     yield ""
-    yield from _next_step_lines(view, digest)
+    placed = cluster_next_step(view, place.workers) if is_cluster_run(view.state) else None
+    yield from [placed] if placed is not None else _next_step_lines(view, digest)
 
 
 def _show_deleted(home: Home, run_id: str, *, as_json_: bool) -> int:
@@ -219,15 +235,19 @@ def _last_session_lines(digest: Digest, run_id: str) -> list[str]:
     return [line.removeprefix("  ") for line in format_digest(msgspec.structs.replace(digest, needs=[]), run_id)[1:]]
 
 
-def _facts(view: RunView) -> Iterator[tuple[str, str]]:
+def _facts(view: RunView, place: _Place) -> Iterator[tuple[str, str]]:
     state = view.state
     if state.run is not None:
         yield "goal", state.run.goal
         yield "workflow", state.run.workflow
-        if state.run.repo:
+        if is_cluster_run(state):
+            yield from cluster_facts(view, place.workers)
+        elif state.run.repo:
             yield "repo", state.run.repo
         if state.run.adopted is not None:
             yield "adopted", _origin(state.run.adopted)
+    if place.parked is not None:
+        yield "parked", place.parked
     yield "folder", view.folder
     if view.holder is not None:
         yield "owner", f"pid {view.holder.pid} on {view.holder.host}, since {format_time(view.holder.since)}"

@@ -8,9 +8,11 @@ import json
 import signal
 import sys
 
+from holdfast.app.cli.inspect.show_cluster import no_worker_text
 from holdfast.app.cli.live.live import choose_style, show_run
 from holdfast.engine.home import Home
-from holdfast.engine.queries.logs import end_of_log
+from holdfast.engine.queries.logs import end_of_log, view_run
+from holdfast.engine.queries.placement import list_workers
 from holdfast.leaf.errors import EXIT_OK
 
 TYPE_CHECKING = False
@@ -30,8 +32,15 @@ def submit_and_show(
         print(json.dumps({"run": run_id, "submitted": True}), flush=True)
     else:
         sys.stderr.write(f"{run_id} is submitted; watch it with: holdfast attach {run_id}\n")
+        missing = asyncio.run(_missing_worker(home, run_id))
+        sys.stderr.write(f"{missing}\n" if missing is not None else "")
     if options.detach or options.json or options.quiet or not sys.stdout.isatty():
         return EXIT_OK
     signal.signal(signal.SIGINT, lambda *_: sys.exit(EXIT_OK))
     asyncio.run(show_run(home, run_id, style=choose_style(options), after=after, notices=asyncio.Queue()))
     return EXIT_OK
+
+
+async def _missing_worker(home: Home, run_id: str) -> str | None:
+    view = await view_run(home, run_id)
+    return no_worker_text(view, await list_workers(home))

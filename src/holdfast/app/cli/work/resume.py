@@ -19,12 +19,12 @@ from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import resume_options
 from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
-from holdfast.engine.queries.logs import RunView, view_run
+from holdfast.engine.queries.logs import RunView, end_of_log, view_run
 from holdfast.engine.queries.placement import is_cluster_run
 from holdfast.engine.queries.resumable import find_resumable_runs
 from holdfast.engine.queries.runs import ListedRun
 from holdfast.engine.queries.setup.run_settings import config_warnings, on_issue_setting
-from holdfast.leaf.errors import DecisionNeeded, NothingToDo
+from holdfast.leaf.errors import DecisionNeeded, NothingToDo, PositionMismatch
 
 _EXAMPLES = """\
   holdfast resume                          the run of this repository; asks if there are several
@@ -61,11 +61,13 @@ def run(arguments: list[str]) -> int:
     view = asyncio.run(view_run(home, run_id))
     chosen = _choose_how(home, run_id, view, options)
     runner_options = [*(resume_options(chosen) if chosen is not None else []), *(["--now"] if options.now else [])]
-    runner_options += [f"--expect={options.expect}"] if options.expect is not None else []
     if is_cluster_run(view.state):
         from holdfast.app.cli.live.cluster import submit_and_show
 
+        if options.expect not in (None, asyncio.run(end_of_log(home, run_id))):
+            raise PositionMismatch(f"run {run_id} went on since you looked; look again, then choose")
         return submit_and_show(home, run_id, options, *runner_options)
+    runner_options += [f"--expect={options.expect}"] if options.expect is not None else []
 
     def choose(analysis: Analysis) -> ResumeChoice | None:
         """The run may have ended or died since it was looked at: what was given holds for it as it is now."""

@@ -1,12 +1,17 @@
 """A run in a list, as on the board."""
 
+from typing import Literal
+
 import msgspec
 
 from holdfast.app.text.screen import status_text
-from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, attention_of
+from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, AttentionKey, attention_of
+from holdfast.core.end_reason import end_reason_text
 from holdfast.engine.queries.runs import ListedRun
 
-_COLUMNS = {
+Column = Literal["needs", "work", "rest", "done"]
+
+_COLUMNS: dict[Attention, Column] = {
     Attention.REQUEST: "needs",
     Attention.TROUBLE: "needs",
     Attention.MESSAGE: "needs",
@@ -25,9 +30,9 @@ class RunRow(msgspec.Struct, frozen=True):
     id: str
     status: str
     status_text: str
-    attention: str
+    attention: AttentionKey
     needs_you: bool
-    column: str
+    column: Column
     slug: str | None
     goal: str | None
     workflow: str | None
@@ -57,12 +62,17 @@ class RunList(msgspec.Struct, frozen=True):
     unwatched: int = 0
 
 
+def status_words(status: str) -> str:
+    """A status in a table is one or two words, which say too little where there is room for a sentence."""
+    return status if status_text(status) == status else end_reason_text(status).partition(" (")[0]
+
+
 def row_of(run: ListedRun) -> RunRow:
     attention = attention_of(run)
     return RunRow(
         id=run.id,
         status=str(run.status),
-        status_text=status_text(run.status),
+        status_text=status_words(run.status),
         attention=ATTENTION_KEYS[attention],
         needs_you=attention <= Attention.MESSAGE,
         column=_COLUMNS[attention],

@@ -49,7 +49,7 @@ class AnswerView(msgspec.Struct, frozen=True):
 class NeedView(msgspec.Struct, frozen=True):
     """`key` names it in an answer; `about` is a task. An `answer` was given and waits to be applied."""
 
-    want: str
+    want: NeedKind
     text: str
     about: str | None
     key: str | None
@@ -72,7 +72,7 @@ class OptionView(msgspec.Struct, frozen=True):
 
     key: str
     label: str
-    choice: str
+    choice: Choice
     warning: str | None
     command: str
 
@@ -90,14 +90,14 @@ class EffectView(msgspec.Struct, frozen=True):
     key: str
     kind: str
     task: str | None
-    status: str
+    status: EffectStatus
     reason: str | None
 
 
 class DecisionView(msgspec.Struct, frozen=True):
     """How a run can continue. `expect` is the end of the log that this was decided from: send it with the choice."""
 
-    case: str
+    case: ResumeCase
     needs_choice: bool
     next_step: str | None
     affected: list[str]
@@ -121,7 +121,7 @@ def need_view(need: Need, state: RunState) -> NeedView:
         else None
     )
     return NeedView(
-        str(need.want),
+        need.want,
         need.text,
         need.about,
         need.key,
@@ -149,14 +149,14 @@ def _request_view(permission: PermissionRequest) -> RequestView:
 def decision_view(run_id: str, analysis: Analysis, state: RunState, position: int) -> DecisionView:
     decision = analysis.decision
     return DecisionView(
-        case=str(decision.case),
+        case=decision.case,
         needs_choice=decision.case in (ResumeCase.ISSUES, ResumeCase.NO_CHECKPOINT),
         next_step=decision.next_step,
         affected=list(decision.affected),
         chosen=str(decision.chosen) if decision.chosen is not None else None,
         expect=position,
         options=[
-            OptionView(option.key, option.label, str(option.choice), option.warning, _command(run_id, option.choice))
+            OptionView(option.key, option.label, option.choice, option.warning, _command(run_id, option.choice))
             for option in decision.options
         ],
         checkpoint=checkpoint_view(analysis.checkpoint),
@@ -187,6 +187,5 @@ def _issue_view(issue: Issue) -> IssueView:
 
 def effect_views(state: RunState) -> list[EffectView]:
     return [
-        EffectView(key, effect.kind, effect.task, str(effect.status), effect.reason)
-        for key, effect in state.effects.items()
+        EffectView(key, effect.kind, effect.task, effect.status, effect.reason) for key, effect in state.effects.items()
     ]

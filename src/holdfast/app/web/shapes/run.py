@@ -3,8 +3,8 @@
 import msgspec
 
 from holdfast.app.text.rules import rule_text
-from holdfast.app.text.screen import status_text
-from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, attention_of
+from holdfast.app.tui.attention import ATTENTION_KEYS, Attention, AttentionKey, attention_of
+from holdfast.app.web.shapes.board import status_words
 from holdfast.app.web.shapes.conversation import ConversationView, SessionView, conversation_view, session_views
 from holdfast.app.web.shapes.needs import (
     CheckpointView,
@@ -20,7 +20,7 @@ from holdfast.app.web.shapes.work import PhaseCard, TaskCard, WaveView, phase_ca
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState
-from holdfast.core.summary.needs import Need
+from holdfast.core.summary.needs import Need, NeedKind
 from holdfast.core.summary.spending import unpriced_count
 from holdfast.core.task_state import TaskStatus
 from holdfast.engine.queries.catalog import summarize
@@ -122,7 +122,7 @@ class RunDetail(msgspec.Struct, frozen=True):
     id: str
     status: str
     status_text: str
-    attention: str
+    attention: AttentionKey
     needs_you: bool
     position: int
     slug: str | None
@@ -169,7 +169,7 @@ def run_detail(view: RunView, needs: list[Need], position: int) -> RunDetail:
     return RunDetail(
         id=view.run_id,
         status=str(view.status),
-        status_text=status_text(view.status),
+        status_text=status_words(view.status),
         attention=ATTENTION_KEYS[attention],
         needs_you=attention <= Attention.MESSAGE,
         position=position,
@@ -211,7 +211,7 @@ def run_detail(view: RunView, needs: list[Need], position: int) -> RunDetail:
             for check in (state.baseline.checks.values() if state.baseline is not None else ())
         ],
         warnings=[str(issue.detail.get("message", issue.type)) for issue in state.warnings[-_MAX_WARNINGS:]],
-        actions=_actions(view),
+        actions=_actions(view, has_message=any(need.want is NeedKind.MESSAGE for need in needs)),
         resumes_at=summary.resumes_at,
         limits=[
             LimitView(agent, str(each.kind), each.until, each.resets_at, each.provider, each.how, each.attempts)
@@ -240,7 +240,8 @@ def _budget(state: RunState) -> BudgetView:
     )
 
 
-def _actions(view: RunView) -> ActionsView:
+def _actions(view: RunView, *, has_message: bool) -> ActionsView:
+    """`has_message`: one waits to be delivered, which reopens also a finished run."""
     state, info = view.state, view.state.run
     ours = info is not None and info.repo is not None
     alive = ours and info is not None and not info.archived and not state.is_missing_plan
@@ -249,7 +250,7 @@ def _actions(view: RunView) -> ActionsView:
     at_rest = alive and not running
     has_work = any(branch.tip or branch.committed or branch.unsaved for branch in state.branches.values())
     return ActionsView(
-        resume=at_rest and (not finished or bool(state.messages)),
+        resume=at_rest and (not finished or has_message or bool(state.messages)),
         stop=running,
         send=alive,
         accept=alive and state.is_chat,

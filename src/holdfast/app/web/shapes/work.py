@@ -5,9 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast.core.end_reason import end_reason_text
+from holdfast.core.phase_state import Approval
 from holdfast.core.state import RunState
 from holdfast.core.summary.gates import document_path
-from holdfast.core.task_state import Task
+from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import PhaseSpec, Workflow
 
 _MAX_TEXT_CHARS = 2_000  # of one text on a card; the log has all of it
@@ -36,8 +37,8 @@ class TaskCard(msgspec.Struct, frozen=True):
     """A task. `worker` and `evaluator` are conversations."""
 
     id: str
-    status: str
-    stage: str
+    status: TaskStatus
+    stage: TaskStage
     summary: str | None
     description: str
     agent: str | None
@@ -90,7 +91,7 @@ class PhaseCard(msgspec.Struct, frozen=True):
     optional: bool
     detour: bool
     needs_approval: bool
-    approval: str | None
+    approval: Approval | None
     documents: list[DocumentLink]
     reviews: list[ReviewView]
 
@@ -107,8 +108,8 @@ def task_cards(state: RunState) -> list[TaskCard]:
 def _task_card(name: str, task: Task, wave: int | None, blocked_by: list[str]) -> TaskCard:
     return TaskCard(
         id=name,
-        status=str(task.status),
-        stage=str(task.stage),
+        status=task.status,
+        stage=task.stage,
         summary=task.summary,
         description=task.description[:_MAX_TEXT_CHARS],
         agent=task.agent or task.wants,
@@ -173,7 +174,7 @@ def _phase_card(state: RunState, name: str, spec: PhaseSpec | None) -> PhaseCard
         optional=spec is not None and spec.optional,
         detour=spec is not None and spec.detour,
         needs_approval=spec is not None and spec.approval,
-        approval=str(progress.approval) if progress is not None and progress.approval is not None else None,
+        approval=progress.approval if progress is not None else None,
         documents=[
             DocumentLink(key, document.title, document_path(state, name, key, document))
             for key, document in (progress.documents.items() if progress is not None else ())

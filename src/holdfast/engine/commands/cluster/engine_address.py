@@ -14,6 +14,7 @@ WORKFLOW = "holdfast-run"
 WORKFLOW_QUEUE = "holdfast"
 WAKE_SIGNAL = "wake"
 HOLD_ACTIVITY = "hold_run"
+SEEN_OPTION = "--seen"  # the end of the log at the submission: a stop after it counts, a choice for one resume after it
 
 _SCHEME = "temporal://"
 _DEFAULT_PORT = 7233
@@ -50,6 +51,10 @@ class HoldResult(msgspec.Struct, frozen=True):
     reason: str
     detail: str | None = None
     resumes_at: str | None = None
+
+
+def option_value(options: list[str], name: str) -> str | None:
+    return next((option.partition("=")[2] for option in options if option.startswith(f"{name}=")), None)
 
 
 def queue_of(label: str | None) -> str:

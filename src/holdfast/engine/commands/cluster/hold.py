@@ -47,7 +47,7 @@ class Hold:
         self._last_sign = 0.0
         self._is_draining = False
 
-    async def run(self, attempt: int, options: list[str]) -> SessionReport:
+    async def run(self, options: list[str]) -> SessionReport:
         """Start the process, and return what it reported, once nothing of it is alive."""
         folder = self._home.folder(self.run_id)
         make_directories(folder)
@@ -55,7 +55,7 @@ class Hold:
         with open(os.path.join(folder, RUNNER_LOG), "ab") as log:
             _FAILPOINT.before()
             self._process = await asyncio.create_subprocess_exec(
-                *holdfast_command(self.run_id, str(attempt), module=_PROGRAM),
+                *holdfast_command(self.run_id, module=_PROGRAM),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -16,26 +16,45 @@ import msgspec
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeChoice, given_choice
 from holdfast.core.end_reason import EndReason
+from holdfast.core.events import Event
+from holdfast.core.events.session import RunResumed, SessionEnd
+from holdfast.core.log.codec import CODEC, Line, parse
+from holdfast.core.messages.schema import MessageKind
 from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.limits import resumes_at
+from holdfast.engine.commands.cluster.engine_address import SEEN_OPTION, option_value
 from holdfast.engine.commands.cluster.hold import kill_session_processes, silence_s
 from holdfast.engine.commands.cluster.session_report import ReportKind, SessionReport
+from holdfast.engine.commands.cluster.setbacks import count_setback, delay_s
 from holdfast.engine.commands.supervise import count_deaths, park_run
 from holdfast.engine.config.of_run import on_issue_setting, run_config_for
 from holdfast.engine.home import Home
-from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.logs import end_of_log, view_run
 from holdfast.engine.session.session import SessionHandle, SessionOptions, run_session
-from holdfast.leaf.errors import BadInput, DecisionNeeded, HoldfastError, NoSuchRun, NothingToDo, RunFenced, RunOwned
+from holdfast.leaf.errors import (
+    BadInput,
+    DecisionNeeded,
+    HoldfastError,
+    NoSuchRun,
+    NothingToDo,
+    PositionMismatch,
+    RunFenced,
+    RunOwned,
+)
+from holdfast.store.base import Position
 
 BEAT_S = 1.0
 _BEATS = 8  # at least, in the time after which a silent session is killed
 LOST_EXIT_S = 2.0  # after its agents are dead, a session that lost its lease has so long to end
 ORPHAN_EXIT_S = 8.0  # so long to end cleanly after the worker died; meanwhile it renews its lease
-MAX_REFUSALS = 6  # by workers that cannot start the run; then it is parked, and says why
+MAX_REFUSALS = 6  # in a row, by workers that cannot start the run; then it is parked, and says why
+MAX_FAULTS = 10  # in a row, such as a remote that does not answer; with growing delays, they take about five minutes
+_WAKING_REASONS = (EndReason.IDLE, EndReason.WAITING, EndReason.ALL_DONE)  # as `WAKING_STATUSES`
+_CONTINUING_KINDS = (MessageKind.USER, MessageKind.CHANGE, MessageKind.ANSWER)
 _WAITING_FOR_TIME = (EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
 
 
-async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle: SessionHandle) -> SessionReport:
+async def hold(home: Home, run_id: str, options: list[str], handle: SessionHandle) -> SessionReport:
     """Run one session of the run, after its owner has ended."""
     while True:
         try:
@@ -45,6 +64,8 @@ async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle
             if handle.reason is not None:
                 return SessionReport(ReportKind.DRAINED)
             await _wait_until_released(home, run_id, handle)
+        except PositionMismatch:  # the run was stopped, or had another owner, since we looked
+            continue
         except RunFenced as error:
             return SessionReport(ReportKind.FENCED, detail=str(error))
         except (NothingToDo, NoSuchRun) as error:
@@ -52,12 +73,13 @@ async def hold(home: Home, run_id: str, attempt: int, options: list[str], handle
         except DecisionNeeded as error:
             return SessionReport(ReportKind.ENDED, reason=EndReason.WAITING, detail=str(error))
         except BadInput as error:
-            return await _refuse(home, run_id, attempt, str(error))
+            return await _set_back(home, run_id, ReportKind.REFUSED, MAX_REFUSALS, str(error))
         except HoldfastError as error:
-            return SessionReport(ReportKind.FAILED, detail=str(error))
+            return await _set_back(home, run_id, ReportKind.FAILED, MAX_FAULTS, str(error))
 
 
 async def _run_once(home: Home, run_id: str, options: list[str], handle: SessionHandle) -> SessionReport:
+    seen, end = option_value(options, SEEN_OPTION), await end_of_log(home, run_id)
     view = await view_run(home, run_id)
     policy = run_config_for(home, view.state).settings.resume
     if view.status == RunStatus.INTERRUPTED and view.holder is None:
@@ -66,22 +88,44 @@ async def _run_once(home: Home, run_id: str, options: list[str], handle: Session
             reason = f"it died {deaths.times} times without progress, the last time after {deaths.last_event}"
             await park_run(home, run_id, reason)
             return SessionReport(ReportKind.ENDED, reason=EndReason.PARKED, detail=reason)
-    on_issue = next((option.partition("=")[2] for option in options if option.startswith("--on-issue=")), None)
-    words = next((option.partition("=")[2] for option in options if option.startswith("--instructions=")), None)
+    since = await _session_events_since(home, run_id, int(seen), end) if seen is not None else []
+    if any(isinstance(event, SessionEnd) and event.reason == EndReason.STOPPED for event in since):
+        return SessionReport(ReportKind.ENDED, reason=EndReason.STOPPED, detail="it was stopped after it was submitted")
+    was_resumed = any(isinstance(event, RunResumed) for event in since)  # by an attempt that died: a choice counts once
+    options = [] if was_resumed else options
+    on_issue, words = option_value(options, "--on-issue"), option_value(options, "--instructions")
 
     def choose(analysis: Analysis) -> ResumeChoice | None:
         default = on_issue_setting(home, view.state)
         return given_choice(analysis.decision, on_issue=on_issue, instructions=words, default=default)
 
-    ended = await run_session(
-        home, run_id, choose, handle=handle, options=SessionOptions(lift_limits="--now" in options)
-    )
-    if handle.reason is not None and ended.reason in (EndReason.INTERRUPTED, handle.reason):
+    how = SessionOptions(lift_limits="--now" in options, expect=end)
+    ended = await run_session(home, run_id, choose, handle=handle, options=how)
+    if handle.reason is None and ended.reason in _WAKING_REASONS and await _has_unread_message(home, run_id):
+        return await _run_once(home, run_id, [f"{SEEN_OPTION}={await end_of_log(home, run_id)}"], handle)
+    if handle.reason is not None and ended.reason == EndReason.INTERRUPTED:  # not by a person, whose stop is an end
         return SessionReport(ReportKind.DRAINED, reason=ended.reason)
     moment = None
     if ended.reason in _WAITING_FOR_TIME:
         moment = resumes_at((await view_run(home, run_id)).state)
     return SessionReport(ReportKind.ENDED, reason=ended.reason, detail=ended.detail, resumes_at=moment)
+
+
+async def _session_events_since(home: Home, run_id: str, seen: Position, end: Position) -> list[Event]:
+    found = []
+    async for batch in home.store.log(run_id).read(seen):
+        for raw in batch.data[: max(end - batch.start, 0)].split(b"\n"):
+            line = parse(raw)
+            if isinstance(line, Line) and line.type in (RunResumed.type, SessionEnd.type):
+                found.append(CODEC.event(line))
+    return [event for event in found if event is not None]
+
+
+async def _has_unread_message(home: Home, run_id: str) -> bool:
+    """Whether something came while the session ended. Its sender saw an owner, and so asked nobody to wake the run."""
+    state = (await view_run(home, run_id)).state
+    messages = [entry.message async for entry in home.store.inbox(run_id).read(state.inbox_cursor)]
+    return any(message is not None and message.kind in _CONTINUING_KINDS for message in messages)
 
 
 async def _wait_until_released(home: Home, run_id: str, handle: SessionHandle) -> None:
@@ -91,14 +135,17 @@ async def _wait_until_released(home: Home, run_id: str, handle: SessionHandle) -
     released.cancel()
 
 
-async def _refuse(home: Home, run_id: str, attempt: int, problem: str) -> SessionReport:
-    """Leave the run to other workers. After several refusals its log says why; a newer run is only left."""
+async def _set_back(home: Home, run_id: str, kind: ReportKind, most: int, problem: str) -> SessionReport:
+    """Leave the run to the next attempt. After several in a row its log says why; a newer run is only left."""
+    after = None
     with suppress(HoldfastError):
+        count = await count_setback(home, run_id)
+        after = delay_s(count) if kind is ReportKind.FAILED else None
         view = await view_run(home, run_id)
-        if attempt >= MAX_REFUSALS and not view.state.newer and view.holder is None:
+        if count >= most and not view.state.newer and view.holder is None:
             await park_run(home, run_id, problem)
             return SessionReport(ReportKind.ENDED, reason=EndReason.PARKED, detail=problem)
-    return SessionReport(ReportKind.REFUSED, detail=problem)
+    return SessionReport(kind, detail=problem, after_s=after)
 
 
 def send_report(report: SessionReport) -> None:
@@ -135,27 +182,27 @@ async def _exit_when_lost(handle: SessionHandle, folder: str) -> None:
     os._exit(RunFenced.exit_code)
 
 
-async def _main(run_id: str, attempt: int, options: list[str]) -> None:
+async def _main(run_id: str, options: list[str]) -> None:
     home, handle = Home(), SessionHandle()
     folder = home.folder(run_id)
     tasks = [
         asyncio.create_task(task)
         for task in (send_heartbeat(home), _listen(handle, folder), _exit_when_lost(handle, folder))
     ]
-    report = await hold(home, run_id, attempt, options, handle)
+    report = await hold(home, run_id, options, handle)
     for task in tasks:
         task.cancel()
     send_report(report)
 
 
 def main() -> NoReturn:
-    run_id, attempt = sys.argv[1:]
+    run_id = sys.argv[1]  # a worker of an older version passes more
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         line = stdin.readline()
     if not line.endswith(b"\n"):  # the worker died before it had said what to do
         os._exit(RunFenced.exit_code)
     options = msgspec.json.decode(line, type=list[str])
-    asyncio.run(_main(run_id, int(attempt), options))
+    asyncio.run(_main(run_id, options))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -21,3 +21,4 @@ class SessionReport(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
     detail: str | None = None
     resumes_at: str | None = None
+    after_s: float | None = None  # when to try again

@@ -5,10 +5,10 @@ import subprocess
 
 import msgspec
 
-from holdfast.engine.commands.cluster.engine_address import EngineAddress, Placement, chosen_engine
+from holdfast.engine.commands.cluster.engine_address import SEEN_OPTION, EngineAddress, Placement, chosen_engine
 from holdfast.engine.config.config import load_config
 from holdfast.engine.home import Home
-from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.logs import end_of_log, view_run
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.own_program import holdfast_command
@@ -23,7 +23,8 @@ async def submit_run(home: Home, run_id: str, *options: str, engine: EngineAddre
     state = (await view_run(home, run_id)).state
     if state.run is None or state.run.remote is None:
         raise BadInput(f"run {run_id} is a run of this machine; continue it with: holdfast resume {run_id}")
-    placement = Placement(run_id, state.run.needs[0] if state.run.needs else None, list(options))
+    seen = f"{SEEN_OPTION}={await end_of_log(home, run_id)}"
+    placement = Placement(run_id, state.run.needs[0] if state.run.needs else None, [*options, seen])
     await place(home, placement, engine)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast import __version__
@@ -165,7 +165,7 @@ class ClusterWorker:
             if self._drain.is_set() or len(self._holds) >= self._options.slots:
                 raise _retry_elsewhere("every slot is taken", _FULL_DELAY_S)
             hold = Hold(self._home, run_id)
-            task = asyncio.create_task(hold.run(activity.info().attempt, list(request.get("options") or [])))
+            task = asyncio.create_task(hold.run(list(request.get("options") or [])))
             held = self._holds[run_id] = (hold, task)
             task.add_done_callback(lambda _: self._holds.pop(run_id, None))
             self._report(f"{run_id} begins")
@@ -178,7 +178,7 @@ class ClusterWorker:
                 raise _retry_elsewhere("handed over", 0.0)
             case ReportKind.REFUSED:
                 raise _retry_elsewhere(report.detail or "refused", _REFUSED_DELAY_S)
-        raise _retry_elsewhere(_describe(report), _FAULT_DELAY_S)
+        raise _retry_elsewhere(_describe(report), report.after_s or _FAULT_DELAY_S)
 
     async def _send_heartbeat(self) -> None:
         """Keep the worker's row in the database current; it says there whether someone wants it drained."""
@@ -217,7 +217,8 @@ async def _heartbeat_until_done(task: asyncio.Task[SessionReport]) -> SessionRep
 
 
 def _retry_elsewhere(reason: str, delay_s: float) -> ApplicationError:
-    return ApplicationError(reason, next_retry_delay=timedelta(seconds=delay_s))
+    benign = ApplicationErrorCategory.BENIGN  # the client logs any other with a traceback
+    return ApplicationError(reason, next_retry_delay=timedelta(seconds=delay_s), category=benign)
 
 
 def _describe(report: SessionReport) -> str:

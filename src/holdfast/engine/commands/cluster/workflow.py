@@ -13,7 +13,13 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.engine.commands.cluster.engine_address import HOLD_ACTIVITY, WAKE_SIGNAL, WORKFLOW, queue_of
+    from holdfast.engine.commands.cluster.engine_address import (
+        HOLD_ACTIVITY,
+        SEEN_OPTION,
+        WAKE_SIGNAL,
+        WORKFLOW,
+        queue_of,
+    )
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=30)
 _LONGEST_SESSION = timedelta(days=365)
@@ -48,7 +54,8 @@ class RunWorkflow:
                 heartbeat_timeout=timedelta(seconds=heartbeat_s),
                 retry_policy=_RETRIES,
             )
-            self._options = [] if self._options is options else self._options
+            if self._options is options:  # the session had them; a stop since the submission goes on to count
+                self._options = [option for option in options if option.startswith(SEEN_OPTION)]
             if not self._is_awake:
                 if ended.get("resumes_at") is None:
                     return ended
