@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,19 @@ def test_sessions_are_listed_from_every_folder_and_worktree_of_the_repository(
     for folder in (repo, repo / "inside", tmp_path / "worktree"):
         found = adopter("adopt", "--list", "--json", "--repo", str(folder)).objects
         assert [row["tool"] for row in found] == ["resume-protocol", "claude-code", "codex"]
+
+
+def test_session_in_a_folder_of_the_repository_is_found_there(adopter: Adopter) -> None:
+    repo = Path(adopter.stage.project.path)
+    inside = repo / "inside"
+    foreign.protocol_log(repo, foreign.CHECKPOINT)
+    inside.mkdir()
+    shutil.move(repo / ".claude", inside / ".claude")
+    for folder, expected in ((inside, ["resume-protocol"]), (repo, [])):
+        found = adopter("adopt", "--list", "--json", "--repo", str(folder), code=0 if expected else 4)
+        assert [row["tool"] for row in found.objects] == expected
+    command = ("--json", "--dry-run", "--repo", str(inside), "--agent", adopter.stage.book())
+    assert adopter("adopt", "auth", *command).object["path"].startswith(str(inside))
 
 
 def test_whole_id_is_preferred_to_one_that_only_starts_so(adopter: Adopter) -> None:

@@ -9,7 +9,8 @@ from tests.cli.terminal import CTRL_C, EOF
 from tests.cli.test_chat import CAPITALS, ENTER, client, ended_turns, new, runner_pid, started, wait_for
 from tests.cli.test_chat_json import lines
 from tests.cli.test_run_chat import chat as ended_chat
-from tests.cli.test_run_chat import conversation
+from tests.cli.test_run_chat import conversation, say
+from tests.cli.test_run_limits import limited
 from tests.cli.test_run_watched_chats import send_and_die
 from tests.support.cli_stage import Stage
 from tests.support.crash_suite.warm_programs import KILLED
@@ -73,6 +74,32 @@ def test_first_message_of_a_killed_client_is_sent_when_the_chat_is_opened(stage:
     with client(stage) as terminal:
         terminal.until("starting a runner for it")
         assert "while you were away" not in terminal.until("greeted")
+
+
+def test_first_message_that_was_rewound_waits_for_its_user(stage: Stage) -> None:
+    """Who takes a turn back and comes to say something else does not want it done again."""
+    run = ended_chat(stage)
+    stage.holdfast("rewind", run, "--to", "start", "-y")
+    with client(stage, run) as terminal:
+        terminal.until("Your next message starts it again")
+        terminal.until("waiting for you")
+        terminal.type(EOF)
+        assert terminal.end() == 0
+    assert len(stage.data(run, "turn.started")) == 1
+    say(stage, run, "in capitals")
+    assert ended_turns(stage, run) == 2
+
+
+def test_limited_turn_that_was_rewound_to_waits_for_its_user(stage: Stage) -> None:
+    run = ended_chat(stage, {"when": "in capitals", "once": True, "steps": [limited(2)]})
+    say(stage, run, "in capitals")
+    assert conversation(stage, run)["turns"] == 3, "the second met a limit, and the third continued it"
+    stage.holdfast("rewind", run, "--to", "turn-2", "-y")
+    with client(stage, run) as terminal:
+        terminal.until("waiting for you")
+        terminal.type(EOF)
+        assert terminal.end() == 0
+    assert len(stage.data(run, "turn.started")) == 3
 
 
 def test_program_chooses_the_conversation_of_what_it_says_next(stage: Stage) -> None:

@@ -252,6 +252,19 @@ def test_documents_that_were_taken_back_are_not_taken_for_edits(stage: Stage) ->
     assert all("planning.md" in warning for warning in warnings)
 
 
+@pytest.mark.parametrize("point", ["run.rewind.before", "run.rewind.after"])
+def test_documents_of_a_killed_rewind_are_not_taken_for_edits(stage: Stage, point: str) -> None:
+    agent = stage.book(*PIPELINE.turns)
+    run = stage.run("write the page", "--workflow", "pipeline", "--agent", agent, code=WAITS)
+    folder = Path(run_folder(stage.home, run), "artifacts")
+    whole = {path.name for path in folder.rglob("*.*")}
+    environment = failpoint_environment(stage.folder, f"{point}:1")
+    stage.holdfast("rewind", run, "--to", "architecting-1-done", "-y", env=environment, code=KILLED, cold=True)
+    assert stage.resume(run, code=WAITS)["ended"] == "waiting"
+    assert {path.name for path in folder.rglob("*.*")} == whole
+    assert not [data for data in stage.data(run, "warning.logged") if "was edited" in data["message"]]
+
+
 def status(stage: Stage, run: str) -> str:
     (listed,) = (one for one in stage.holdfast("ls", "--json").objects if one["id"] == run)
     shown = stage.holdfast("show", run, "--json").object["status"]

@@ -74,7 +74,7 @@ BETWEEN = {
 # or it needs none.
 WITHOUT = {
     "engine/session/projections.py _delete_abandoned": "pages of what was rewound: each start deletes them again",
-    "engine/session/artifacts.py delete_abandoned": "documents of what was rewound: left behind, they count as edits",
+    "engine/session/artifacts.py delete_abandoned": "of what is rewound next: without that, written again from the log",
     "engine/commands/adopt/branches.py _read_tasks": "a scratch folder: made again",
     "engine/commands/cluster/session_program.py send_report": "a line to the worker; when that is dead, nobody waits",
     "app/web/acting/setup.py open_in_editor": "an editor of the user",

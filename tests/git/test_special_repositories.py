@@ -445,6 +445,17 @@ async def test_branch_of_an_attempt_that_met_another_git_is_taken(
         assert await w.commit("T-1", "T-1") is not None
 
 
+async def test_branch_whose_commit_is_lost_is_one_clear_error(repo: UserRepository, home: str) -> None:
+    """As after a power cut: git says that the branch exists, and it resolves to nothing."""
+    async with working_on(repo, home) as w:
+        lost = os.path.join(repo.path, ".git", "refs", "heads", w.place("T-1").branch)
+        os.makedirs(os.path.dirname(lost), exist_ok=True)
+        with open(lost, "w", encoding="ascii") as file:
+            file.write(f"{'12345678' * 5}\n")
+        with pytest.raises(GitFailed, match="already exists"):
+            await w.open_worktree("T-1")
+
+
 PROGRAM = """
 import asyncio, sys
 from tests.git.test_special_repositories import live

@@ -132,6 +132,7 @@ def _restore_conversation(then: Conversation, now: Conversation | None, event: R
         return
     _leave_session(then)
     then.dollars, then.blank = 0.0, False
+    then.limited = then.limited and event.undoes is not None  # a person went back to say something else
     is_undone_at_once = event.undoes is not None and now.rewound is not None  # the files did not change in between
     if event.only == RewindAxis.CONVERSATION and not is_undone_at_once:
         then.rewound = FILES_AHEAD_NOTICE

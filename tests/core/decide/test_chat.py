@@ -9,7 +9,7 @@ from holdfast.core.decide.chat import decide_chat, has_undone_request, has_work_
 from holdfast.core.decide.phases import decide
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.provider_limit import LimitKind
-from holdfast.core.state import Conversation, Effect, EffectStatus, OpenMessage, RunState
+from holdfast.core.state import Conversation, Effect, EffectStatus, OpenMessage, Rewind, RunState
 from holdfast.core.task_state import Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.situations import describe, situation
@@ -154,6 +154,12 @@ def test_only_a_chat_with_work_is_resumed_unattended(state: RunState, expected: 
     [
         ("it waits for its user", chat(), False),
         ("its first message was never sent", situation({"T-1": Task()}), True),
+        ("its first turn was rewound", situation({"T-1": Task()}, rewinds=[Rewind(9, 5)]), False),
+        (
+            "its user said something after that",
+            situation({"T-1": Task()}, rewinds=[Rewind(9, 5)], messages={"m": SAID}),
+            True,
+        ),
         ("its runner died in a turn", stage(TaskStage.WORK), False),
         ("its user said something", chat(messages={"m": SAID}), True),
         ("its user accepted the work", chat(messages={"m": ACCEPT}), True),

@@ -16,6 +16,7 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.events.provider import OutageMet
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import AgentUnavailable
 from holdfast.leaf.errors import BadInput, Denied
@@ -324,6 +325,23 @@ async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_aga
     assert await place.said("user") == ["deaf", "hello"]
     reasons = [event.reason for event in await place.events(ConversationDetached)]
     assert reasons[0] == "the agent did not stop when its turn was cancelled"
+
+
+async def test_error_that_answers_a_cancelled_turn_is_no_outage(place: Place) -> None:
+    """An agent whose request is aborted may report that its provider could not be reached."""
+    error = {"error": {"code": -32603, "message": "fetch failed"}}
+    digs = {"when": "wait", "steps": [{"tool": {"id": "t-9", "title": "Dig"}}, {"hang": "turn"}], "on_cancel": [error]}
+    place.play({"turns": [digs], "otherwise": OTHERWISE})
+    async with place.session() as (run, _, conversations):
+        name = await conversations.open(AGENT)
+        turn = asyncio.ensure_future(conversations.send_prompt(name, "wait", place.cwd))
+        await until(lambda: calls_of(run, name) == ["t-9"])
+        await conversations.cancel(name, "ann")
+        assert (await turn).reason == "cancelled"
+        assert not conversations.state(name).limited
+        assert (await conversations.send_prompt(name, "hello", place.cwd)).reason == "end_turn"
+    assert [event.by for event in await place.events(TurnEnded)] == ["ann", None]
+    assert await place.events(OutageMet) == []
 
 
 async def test_turn_that_a_person_cancelled_is_not_interrupted_though_its_agent_is_killed(place: Place) -> None:

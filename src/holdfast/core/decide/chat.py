@@ -68,14 +68,20 @@ def has_work_to_do(state: RunState) -> bool:
 def has_undone_request(state: RunState) -> bool:
     """Whether a person asked for something that a runner has to do: a message, the first one too, or a merge.
 
-    An interrupted turn is none: it waits for its user.
+    An interrupted turn is none: it waits for its user. Nor is a first message whose turn was rewound.
     """
     found = (
         _task_action(state, task_id, task)
         for task_id, task in state.tasks.items()
-        if not _has_unknown_effect(state, task_id)
+        if not _has_unknown_effect(state, task_id) and not _is_first_turn_rewound(state, task_id, task)
     )
     return any(action is not None and action.kind is not ActionKind.AWAIT_USER for action in found)
+
+
+def _is_first_turn_rewound(state: RunState, task_id: str, task: Task) -> bool:
+    """Whether the first message is due again only because a person took its turn back, and said nothing since."""
+    is_due = task.status not in OVER_STATUSES and is_first_prompt_due(state, task)
+    return bool(state.rewinds) and is_due and not queued_messages(state, task_id)
 
 
 def open_conversations(state: RunState, task_id: str) -> list[str]:

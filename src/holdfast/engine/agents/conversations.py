@@ -414,6 +414,8 @@ class Conversations:
         try:
             ended = await live.agent.prompt(live.session, prompt, files)
         except AgentRefused as error:
+            if self._cancelled.get(conversation_id) is not None:
+                return PromptResult(CANCELLED)  # an error because it aborted its request is not its provider's
             return refusal(error, self.state(conversation_id).agent, self._context)
         _FAILPOINT.after()
         return ended

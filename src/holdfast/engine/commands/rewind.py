@@ -144,7 +144,6 @@ async def rewind_run(
         _check(plan, then, run.state)
         await branch_targets(workspace.repository, run_id, then)  # raises before anything changes
         await _keep_worktrees(workspace)
-        before = run.state
         event = RunRewound(
             at=run.head.position,
             position=plan.position,
@@ -153,10 +152,11 @@ async def rewind_run(
             point=plan.point,
             task=plan.task,
         )
+        # First, for later nothing knows them; after a crash in between, they are written again from the log.
+        delete_abandoned(home.folder(run_id), run.state, run.state if plan.only == RewindAxis.FILES else then)
         _FAILPOINT.before()
         await run.rewind(event, then)
         _FAILPOINT.after()
-        delete_abandoned(home.folder(run_id), before, run.state)
         salvaged = await finish_rewind(workspace, then)
         write_projections(home.folder(run_id), run.state)
         return RewindResult(run_id, plan.point, plan.position, tuple(salvaged))

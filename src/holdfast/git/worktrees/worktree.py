@@ -304,7 +304,8 @@ async def add_worktree(worktree: Worktree, base: str, fill: Callable[[], Awaitab
     except GitKilled:
         raise
     except GitFailed as error:
-        if not exists and f"a branch named '{worktree.branch}' already exists" in error.output:
+        is_taken = not exists and f"a branch named '{worktree.branch}' already exists" in error.output
+        if is_taken and await repository.commit_of(f"refs/heads/{worktree.branch}") is not None:
             # an attempt created the branch and then met another git that creates a worktree; the next attempt found it
             await add_worktree(worktree, base, fill)
             return

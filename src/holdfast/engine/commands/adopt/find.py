@@ -138,7 +138,10 @@ def all_sessions(tops: Sequence[str], *, everywhere: bool = False, named: str | 
 
 
 async def folders_of_repository(folder: str) -> list[str]:
-    """The top folders of a repository's checkouts, without those of runs; the folder itself when it has none."""
+    """The top folders of a repository's checkouts, without those of runs. The folder itself comes first.
+
+    A tool that was started in it may keep its sessions there.
+    """
     place = os.path.realpath(folder)
     try:
         repository = await find_repository(place)
@@ -147,7 +150,8 @@ async def folders_of_repository(folder: str) -> list[str]:
         return [place]
     tops = [os.path.realpath(each.path) for each in found if os.path.isdir(each.path)]
     tops.sort(key=lambda top: not f"{place}/".startswith(f"{top}/"))  # the one that the user is in comes first
-    return tops or [place]
+    is_below_top = any(place.startswith(f"{top}/") for top in tops)
+    return [place, *tops] if is_below_top or not tops else tops
 
 
 def _conversations(tops: Sequence[str], *, everywhere: bool, named: str | None) -> Iterator[FoundSession]:
