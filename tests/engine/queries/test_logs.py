@@ -25,15 +25,16 @@ async def seqs(home: str, wanted: LogFilter = ALL, last: int | None = None) -> l
     ]
 
 
-def test_every_single_byte_counts(home: str) -> None:
-    """Whichever byte of a line is changed, `verify` names that line."""
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.torture)])
+def test_every_single_byte_counts(home: str, every: int) -> None:
+    """Whichever byte of a line is changed, `verify` names that line; the long tests change each, the others a part."""
     make_run(home, RUN, *tasks(1), said("Grüße"))
     log = log_of(home, RUN)
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
     start = len(b"".join(lines[:3]))
-    verdicts = _verdicts_of_flips(home, log, whole, range(start, start + len(lines[3])))
-    assert len(verdicts) == 2 * len(lines[3])
+    verdicts = _verdicts_of_flips(home, log, whole, range(start, start + len(lines[3]), every))
+    assert len(verdicts) == 2 * len(range(0, len(lines[3]), every))
     assert set(verdicts.values()) == {4}
 
 
