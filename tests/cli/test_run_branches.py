@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.cli.program import failpoint_environment
 from tests.cli.test_run_continued import PLANNED
 from tests.support.cli_stage import EVALUATE, HANG, SUBMIT, Stage, branch, killed, worker
 from tests.support.pipelines import file_of, plan
+from tests.support.variants import every
 
 KILLED = -9
 ME = "git config user.name Agent; git config user.email agent@example.com"
@@ -241,8 +243,7 @@ def interrupted_planner(stage: Stage, how: str) -> str:
     return stage.only_run()
 
 
-@pytest.mark.parametrize("how", GIT_GONE)
-@pytest.mark.parametrize("command", ["resume", "archive", "reset", "doctor"])
+@pytest.mark.parametrize(("how", "command"), every(3, product(GIT_GONE, ["resume", "archive", "reset", "doctor"])))
 def test_the_integration_worktree_may_lose_its_git_too(stage: Stage, how: str, command: str) -> None:
     run = interrupted_planner(stage, how)
     if command == "doctor":

@@ -6,6 +6,7 @@ from holdfast.git.effects import EFFECTS
 from tests.support.effect_child import EFFECT, INTENT
 from tests.support.effect_crash import Prepared
 from tests.support.effect_scenes import KINDS, SCENES
+from tests.support.variants import every
 
 MOST = 60  # commands of an effect
 
@@ -43,7 +44,7 @@ async def killed_at_commands(prepared: Prepared, kind: str, who: str, numbers: r
     pytest.fail("so many commands?")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(3, KINDS))
 async def test_whoever_orders_an_effect_and_dies_between_its_commands_it_is_done_once(
     prepared: Prepared, kind: str
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.machine_child import act, act_and_die, run_id_in
 from tests.support.machines import Machine
 from tests.support.processes import KILLED, child
 from tests.support.projects import Project
-from tests.support.variants import first
+from tests.support.variants import every, first
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -75,7 +75,7 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("next_machine", first("bob", "carol"))
-@pytest.mark.parametrize(("name", "failpoint"), KILLS)
+@pytest.mark.parametrize(("name", "failpoint"), every(2, KILLS))
 async def test_killed_machine_loses_no_files_of_its_run(
     tmp_path: Path, name: str, failpoint: str, next_machine: str
 ) -> None:
