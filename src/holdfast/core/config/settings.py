@@ -285,7 +285,7 @@ class Serve(SettingsTable, frozen=True):
 
     resume_on_open: Annotated[
         bool,
-        Meta(description="whether opening a chat in the page starts its agent, idle, if nobody has to decide anything"),
+        Meta(description="whether opening a chat in the page starts its agent, idle, if no decision is needed"),
     ] = True
     editor: Annotated[
         str | None,

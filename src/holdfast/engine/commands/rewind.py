@@ -152,7 +152,7 @@ async def rewind_run(
             point=plan.point,
             task=plan.task,
         )
-        # First, for later nothing knows them; after a crash in between, they are written again from the log.
+        # Before the event: the state after it does not name them. After a kill in between, a resume writes them again.
         delete_abandoned(home.folder(run_id), run.state, run.state if plan.only == RewindAxis.FILES else then)
         _FAILPOINT.before()
         await run.rewind(event, then)

@@ -39,7 +39,7 @@ async def open_chats(home: Home, folder: str) -> list[ListedRun]:
 async def waits_for_runner(home: Home, run_id: str) -> bool:
     """Whether a person asked for something, and the runner or the sender died before it was done.
 
-    Not in a chat that was stopped, or that reached a limit: that waits until somebody sends a message or resumes it.
+    Not in a chat that was stopped, or that reached a limit: that waits until a person sends a message or resumes it.
     """
     view = await view_run(home, run_id)
     is_of_cluster = view.state.run is not None and view.state.run.remote is not None  # its workers continue it

@@ -68,7 +68,7 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
 
 
 async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:
-    """Return the runs and repositories that a log names. A cluster run names that of whoever submitted it."""
+    """Return the runs and repositories that a log names. A cluster run names the repository of its submitter."""
     run_ids, repositories = set[str](), list[str]()
     async for batch in log.read():
         if not any(kind in batch.data for kind in _IDENTITY_EVENTS):

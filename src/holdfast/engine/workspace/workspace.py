@@ -56,9 +56,8 @@ class MergeResult(NamedTuple):
     """The result of a merge.
 
     At `commit`, the task's branch is merged into the run's. With `conflicts`, its worktree has them. With `unchecked`,
-    the branch is at a commit with another tree than the checked one and nothing was merged: another program committed
-    there, or (`merged`) the run's branch was merged into it. With none of these, all conflicts are resolved in the
-    worktree and not committed yet.
+    the branch has another tree than the checked one and nothing was merged: another program committed there, or
+    (`merged`) the run's branch was merged into it. With none of these, all conflicts are resolved but not committed.
     """
 
     task: str

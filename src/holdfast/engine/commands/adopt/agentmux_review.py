@@ -24,7 +24,7 @@ Reviews = dict[str, tuple[bool, str, Any]]
 
 
 def nominated_reviewers(state: dict[str, Any]) -> set[str]:
-    """Who has to answer; empty when nobody was nominated: then one review is enough."""
+    """Who has to answer; empty without nominations: then one review is enough."""
     return {text_of(role) for role in rows(state.get("reviewer_nominations"))} & _REVIEWERS.keys()
 
 

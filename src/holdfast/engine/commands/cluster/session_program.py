@@ -122,7 +122,7 @@ async def _session_events_since(home: Home, run_id: str, seen: Position, end: Po
 
 
 async def _has_unread_message(home: Home, run_id: str) -> bool:
-    """Whether something came while the session ended. Its sender saw an owner, and so asked nobody to wake the run."""
+    """Whether something came while the session ended. Its sender saw an owner, and so did not wake the run."""
     state = (await view_run(home, run_id)).state
     messages = [entry.message async for entry in home.store.inbox(run_id).read(state.inbox_cursor)]
     return any(message is not None and message.kind in _CONTINUING_KINDS for message in messages)

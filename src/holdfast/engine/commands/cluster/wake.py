@@ -10,7 +10,7 @@ from holdfast.leaf.errors import HoldfastError
 async def wake_run(home: Home, run_id: str) -> None:
     """Ask Temporal to place a cluster run that waits for a person. What arrived is durable already.
 
-    An error says so: whoever sends it again sends it twice.
+    The error says so: a message that is sent again is delivered twice.
     """
     view = await view_run(home, run_id)
     if is_cluster_run(view.state) and view.holder is None and view.status in WAKING_STATUSES:
