@@ -103,7 +103,7 @@ def test_whole_flow_by_keyboard(shared: Showcase, server: Server, tabs: Tabs) ->
     name, gate = agent_for(shared, "keyboard")
     page = tabs.open(server)
     keys = page.keyboard
-    expect(page.get_by_role("heading", name="Board")).to_be_visible()
+    expect(page.get_by_role("heading", name="Board", exact=True)).to_be_visible()
     keys.press("c")
     expect(page.get_by_role("heading", name="New run")).to_be_focused()
     tab_to(page, "Repository")
