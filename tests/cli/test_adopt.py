@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli import foreign_sessions as foreign
 from tests.cli.adopter import Adopter
+from tests.support.variants import every
 
 
 def mcp(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -342,7 +343,7 @@ KILLS = (
 )
 
 
-@pytest.mark.parametrize("failpoint", KILLS)
+@pytest.mark.parametrize("failpoint", every(3, KILLS))
 def test_killed_adopt_leaves_a_whole_run_or_nothing(adopter: Adopter, tmp_path: Path, failpoint: str) -> None:
     session, repo = foreign.tilth(tmp_path, "e1")
     before, refs = foreign.fingerprint(session), foreign.git(repo, "for-each-ref")

@@ -85,7 +85,7 @@ async def test_what_cannot_be_read_is_named_and_the_run_goes_on_when_it_is_back(
     await suite.must_end_alike(place, name)
 
 
-@pytest.mark.parametrize("names", first((), ("events.jsonl",), ("inbox.jsonl",), ("owner.lock",)))
+@pytest.mark.parametrize("names", first(((),), (("events.jsonl",),), (("inbox.jsonl",),), (("owner.lock",),)))
 async def test_what_may_not_be_written_is_named_and_the_run_goes_on_when_it_may(
     suites: FailpointSuites, names: tuple[str, ...]
 ) -> None:

@@ -21,6 +21,7 @@ from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites, Und
 from tests.support.crash_suite.trial_log import Failpoints, Shard, Way
 from tests.support.crash_suite.trial_place import Passed
 from tests.support.crash_suite.warm_programs import KILLED
+from tests.support.variants import every
 
 SHARDS = 8
 _WRITES = ("journal.append", "snapshot.save", "projection.write")
@@ -86,13 +87,16 @@ async def test_killed_where_a_run_takes_back_what_a_reviewer_wrote_and_publishes
 
 @pytest.mark.parametrize(
     "failpoints",
-    [
-        (None, "inbox.append.after:1"),  # the sender, whose message is in the inbox
-        (None, "runner.detach.before:1"),  # the sender, before it started a runner
-        (None, "prompt.after:1"),
-        (None, None, None, None, "effect.merge.after:1"),  # the next iteration is not begun
-        (None, None, None, None, "journal.append.torn:14"),  # nothing is left to do, but the log is to be repaired
-    ],
+    every(
+        2,
+        [
+            ((None, "inbox.append.after:1"),),  # the sender, whose message is in the inbox
+            ((None, "runner.detach.before:1"),),  # the sender, before it started a runner
+            ((None, "prompt.after:1"),),
+            ((None, None, None, None, "journal.append.torn:14"),),  # nothing is left to do, but to repair the log
+            ((None, None, None, None, "effect.merge.after:1"),),  # the next iteration is not begun
+        ],
+    ),
     ids=lambda failpoints: failpoints[-1],
 )
 async def test_killed_in_a_chat(suites: FailpointSuites, failpoints: Failpoints) -> None:
@@ -102,15 +106,21 @@ async def test_killed_in_a_chat(suites: FailpointSuites, failpoints: Failpoints)
 
 @pytest.mark.parametrize(
     ("name", "failpoints"),
-    [
-        ("rewinding", ("effect.worktree.make.before:1",)),  # at its start, the run had no branch
-        ("rewinding", (None, "run.rewind.before:1")),
-        ("rewinding", (None, "run.rewind.after:1", "effect.worktree.rewind.before:1")),
-        ("rewinding", (None, None, None, "effect.worktree.rewind.after:1")),  # back to the start
-        ("rewinding", (None, None, None, None, None, "worktree.rewind.moved:1", "rewind.finish.before:1")),  # its undo
-        ("forking", (None, "run.fork.before:1")),
-        ("forking", (None, "effect.refs.keep.after:1", "effect.worktree.rewind.before:1")),
-    ],
+    every(
+        3,
+        [
+            ("rewinding", ("effect.worktree.make.before:1",)),  # at its start, the run had no branch
+            ("rewinding", (None, "run.rewind.before:1")),
+            ("rewinding", (None, None, None, "effect.worktree.rewind.after:1")),  # back to the start
+            ("rewinding", (None, "run.rewind.after:1", "effect.worktree.rewind.before:1")),
+            (
+                "rewinding",
+                (None, None, None, None, None, "worktree.rewind.moved:1", "rewind.finish.before:1"),
+            ),  # its undo
+            ("forking", (None, "run.fork.before:1")),
+            ("forking", (None, "effect.refs.keep.after:1", "effect.worktree.rewind.before:1")),
+        ],
+    ),
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )
 async def test_killed_in_a_rewind_and_in_a_fork(suites: FailpointSuites, name: str, failpoints: Failpoints) -> None:

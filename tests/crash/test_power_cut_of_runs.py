@@ -26,6 +26,7 @@ def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(home: str) -> N
     with_power_cuts(home, "spoken", 5, 35)
 
 
+@pytest.mark.torture
 def test_what_was_done_when_a_runner_was_killed_is_there_when_the_machine_goes_down_after_it(home: str) -> None:
     """Effects, and what an agent wrote in a turn that was cut off: the session that came back has told of them."""
     with_power_cuts(home, "trusting", 0, 100)

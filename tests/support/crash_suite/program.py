@@ -27,7 +27,15 @@ _CAPABILITIES = 0x20080522  # the version of their structure
 
 # What is loaded late, by some commands only: children find it there.
 MODULES = (
-    *(f"{cli.__name__}.{module.name}" for module in pkgutil.iter_modules(cli.__path__)),
+    *(module.name for module in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")),
+    "encodings.ascii",
+    "encodings.utf_8_sig",
+    "holdfast.agents.limits.recognize",
+    "holdfast.engine.commands.session",
+    "holdfast.engine.session.phase_steps",
+    "holdfast.engine.session.summary",
+    "holdfast.store.files.catalog",
+    "holdfast.store.files.store",
     "holdfast.engine.commands.programs.report_tools",
     "holdfast.agents.playbook.program",
     "holdfast.engine.session.session",
