@@ -1,6 +1,7 @@
 """The picture of a run over time, its replay, and the proof of its log."""
 
 import re
+import secrets
 
 import pytest
 from playwright.sync_api import expect
@@ -14,12 +15,13 @@ from tests.web.server import Server
 @pytest.fixture(scope="module")
 def run(shared: Showcase) -> str:
     """A finished run of three tasks, whose runner was killed while it worked on the second."""
-    second = {"when": "task `?T-2", "steps": [hang_once("planned"), *HELLO, SUBMIT]}
+    hang = f"planned-{secrets.token_hex(4)}"  # the fixture may be set up again, in the same home
+    second = {"when": "task `?T-2", "steps": [hang_once(hang), *HELLO, SUBMIT]}
     judge = {"when": "You are the evaluator", "steps": [ACCEPT]}
     book = shared.book("planned", judge, second, {"when": WORKER, "steps": [*HELLO, SUBMIT]})
     plan = shared.tasks("planned-tasks.json", "Write it", "Test it", "Tell it")
     begun = shared.detach(plan, book, "--workflow", "loop")
-    shared.wait_for_hang("planned")
+    shared.wait_for_hang(hang)
     shared.kill_runner(begun)
     shared.holdfast("resume", begun)
     return begun
