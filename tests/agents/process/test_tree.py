@@ -183,7 +183,7 @@ async def test_a_stopped_tree_dies(cwd: str) -> None:
 
 async def test_an_agent_whose_input_is_closed_may_leave_by_itself(cwd: str) -> None:
     async with spawn(shell(cwd, "cat > /dev/null; echo bye > farewell; exit 3")) as tree:
-        await tree.end(wait_s=20)
+        await tree.end(wait_s=PATIENCE)
         assert os.path.exists(os.path.join(cwd, "farewell"))
         assert tree.exit_code == 3
 
