@@ -1,5 +1,7 @@
 """Facts of speaking with an agent: every death and every refusal has a name, and nothing is left of it."""
 
+import os
+
 import pytest
 
 from holdfast.agents.acp.driver import AgentConnection, AgentExited, AgentRefused
@@ -7,6 +9,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.conversation import ToolCalled, ToolReturned
 from holdfast.leaf.errors import StorageFailed
 from tests.agents.company import Company, is_alive, shell, text, zombies
+from tests.support.pids import descendants_of
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ async def test_a_log_that_cannot_be_written_is_not_taken_for_a_death(company: Co
 @pytest.mark.parametrize("apart", ["same", "group", "session", "daemon"])
 @pytest.mark.parametrize("clear", ["false", "true"])
 async def test_what_an_agent_left_running_is_dead_when_it_is_left(company: Company, apart: str, clear: str) -> None:
-    before = zombies()
+    before = descendants_of(os.getpid())  # what other tests left may die now
     script = f"""
         agent: {{wrapper: true}}
         turns:

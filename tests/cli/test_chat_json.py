@@ -99,6 +99,7 @@ def test_death_of_the_runner_is_a_state(stage: Stage) -> None:
         program.until_event("turn.ended")
         program.put(say="wait")
         program.until("hint", text="waiting")
+        stage.hangs()
         run = stage.only_run()
         os.kill(stage.data(run, "session.start")[-1]["pid"], signal.SIGKILL)
         program.until("state", runner=False, working=False)

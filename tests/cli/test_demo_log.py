@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.program import Program, finished
 from tests.cli.runs import log_of
+from tests.support.wait import PATIENCE
 
 
 def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program) -> None:
@@ -101,7 +102,7 @@ def wait_for_the_end_of(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        ended, _, _ = select.select([process], [], [], 10)
+        ended, _, _ = select.select([process], [], [], PATIENCE)
         assert ended, f"pid {pid} lives on"
     finally:
         os.close(process)

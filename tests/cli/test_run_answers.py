@@ -10,6 +10,7 @@ import pytest
 from tests.cli.program import Outcome, assert_no_noise, failpoint_environment
 from tests.support.cli_stage import Stage, killed, outcome, wait_for_event, worker
 from tests.support.pipelines import TEAM, file_of
+from tests.support.wait import PATIENCE
 
 GATE = "gate.txt"
 ASK: dict[str, Any] = {
@@ -79,7 +80,7 @@ def test_second_answer_is_refused_after_the_first_was_applied(stage: Stage) -> N
 def both(processes: Sequence["subprocess.Popen[bytes]"]) -> list[Outcome]:
     ended = []
     for process in processes:
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=PATIENCE)
         ended.append(Outcome(process.returncode, out.decode(), err.decode()))
         assert_no_noise(ended[-1])
     return ended
@@ -102,7 +103,7 @@ def test_an_answer_whose_command_was_killed_counts_or_leaves_the_request_open(st
     with stage.holdfast.start(
         "approve", run, env=failpoint_environment(stage.folder, f"inbox.append.{point}:1")
     ) as process:
-        process.communicate(timeout=200)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == -9
     stands = need_of(stage, run)["answer"] is not None
     stage.holdfast("deny", run, code=5 if stands else 0)

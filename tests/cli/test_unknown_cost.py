@@ -114,6 +114,7 @@ def test_a_killed_session_keeps_what_is_known(stage: Stage) -> None:
     agent = stage.book(spends(PRICED, {"hang": {"how": "turn", "seconds": 100, "once": True}}))
     with stage.start("run", "say hello", "--agent", agent) as process:
         wait_for_event(process, "usage.recorded")
+        stage.hangs()
         killed(process)
     run = stage.only_run()
     with stage.start("resume", run) as process:

@@ -10,7 +10,7 @@ from holdfast.core.events.conversation import TurnEnded
 from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted
 from tests.support.cluster import Cluster
-from tests.support.wait import at_some_pace
+from tests.support.wait import PATIENCE, at_some_pace
 
 DONE = [{"write": {"path": "hello.txt", "text": "hello\n"}}, {"say": "done"}]
 HELLO = {"when": "You are the worker", "steps": DONE}
@@ -132,7 +132,7 @@ async def test_drained_worker_ends_and_another_continues(cluster: Cluster) -> No
     await cluster.until_hung()
     cluster.worker("two")
     cluster.holdfast("worker", "drain", "one", "--wait")
-    assert cluster.workers[0].process.wait(60) == 0
+    assert cluster.workers[0].process.wait(PATIENCE) == 0
     await cluster.until_status(run_id, "done")
     assert "hello.txt" in await cluster.files_of(run_id)
 

@@ -39,9 +39,22 @@ def with_pid(pid: int) -> Iterator[None]:
 
 def children_of(pid: int) -> list[int]:
     """The processes whose parent is this one, dead ones that nobody buried among them."""
-    found = []
+    return [child for child, parent in _parents().items() if parent == pid]
+
+
+def descendants_of(pid: int) -> set[int]:
+    """The children of this process, their children, and so on."""
+    parents, found = _parents(), set[int]()
+    generation = {pid}
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation}
+        found |= generation
+    return found
+
+
+def _parents() -> dict[int, int]:
+    found: dict[int, int] = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            if int(file.read().rpartition(b")")[2].split()[1]) == pid:
-                found.append(int(name))
+            found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
     return found

@@ -3,6 +3,7 @@
 The pictures of the page (scripts/screenshots.py) and its browser tests use it.
 """
 
+import hashlib
 import json
 import os
 import shlex
@@ -20,7 +21,6 @@ from tests.support.wait import PATIENCE
 Steps = list[Any]
 
 _MOMENT_S = 0.02
-_TURNS_IN_THE_MIDDLE = 3  # of `survived`: the third is the second task's first
 WORKER = "You are the worker"
 ASK: Steps = [
     {"say": "I read the handler. The tests need the database, so I start it first."},
@@ -53,6 +53,11 @@ HANG: Steps = [{"say": "Reading the parser…"}, {"hang": {"how": "turn", "secon
 HELLO: Steps = [{"write": {"path": "hello.txt", "text": "hello\n"}}, {"say": "I wrote **hello.txt**."}]
 
 
+def hang_once(name: str) -> dict[str, Any]:
+    """A step that never ends; an agent that comes to it again goes on. See `Showcase.wait_for_hang`."""
+    return {"hang": {"how": "turn", "seconds": 3600, "once": name}}
+
+
 class Showcase:
     """A folder with a repository, a home, and runs in it."""
 
@@ -73,7 +78,12 @@ class Showcase:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "HOME", "PYTHONPATH") if name in os.environ}
-        return {**kept, "HOLDFAST_HOME": self.home, "HOLDFAST_CONFIG": f"{self.home}.config.toml"}
+        return {
+            **kept,
+            "HOLDFAST_HOME": self.home,
+            "HOLDFAST_CONFIG": f"{self.home}.config.toml",
+            "XDG_STATE_HOME": os.path.join(self.home, "state"),  # as `Server` has it: agents remember there
+        }
 
     def book(self, name: str, *turns: Mapping[str, Any] | Steps, otherwise: Steps | None = None, **more: Any) -> str:
         """Write a script for an agent. Returns the agent's name."""
@@ -125,7 +135,16 @@ class Showcase:
 
     def kill_runner(self, run: str) -> None:
         os.kill(self.runner_pid(run), signal.SIGKILL)
+        self.wait_for_end(run)
+
+    def wait_for_end(self, run: str) -> None:
+        """Wait until nothing of the run is at work."""
         wait_until(lambda: self.row(run)["status"] != "running")
+
+    def wait_for_hang(self, name: str) -> None:
+        """Wait until an agent came to `hang_once`: killed before, it would come to it again after the resume."""
+        mark = hashlib.sha256(name.encode()).hexdigest()[:24]
+        wait_until(lambda: any(Path(self.home, "state").rglob(f"once/{mark}")))
 
     def tasks(self, name: str, *titles: str) -> str:
         rows = [
@@ -156,13 +175,12 @@ class Showcase:
         book = self.book(
             "survived",
             {"when": "You are the evaluator", "steps": [{"sleep": 0.1}, ACCEPT]},
-            {"when": "task `?T-2", "steps": [{"hang": {"how": "turn", "seconds": 3600, "once": True}}, *work]},
+            {"when": "task `?T-2", "steps": [hang_once("survived"), *work]},
             {"when": WORKER, "steps": work},
         )
         titles = ("Write the greeting", "Test it", "Document it", "Translate it", "Ship it")
         run = self.detach(self.tasks("greeting.json", *titles), book, "--workflow", "loop")
-        log = Path(self.home, "runs", run, "events.jsonl")
-        wait_until(lambda: log.read_text(encoding="utf-8").count('"turn.started"') >= _TURNS_IN_THE_MIDDLE)
+        self.wait_for_hang("survived")
         self.kill_runner(run)
         self.holdfast("resume", run)
         return run

@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from tests.support.memory import in_memory
+from tests.support.ports import reserved_port
 from tests.support.wait import PATIENCE
 
 
@@ -21,9 +21,9 @@ def temporal_program() -> str | None:
 
 
 class TemporalServer:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, port: int) -> None:
         self._folder = folder
-        self._port = _free_port()
+        self._port = port
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"temporal://127.0.0.1:{self._port}"
 
@@ -75,17 +75,11 @@ class TemporalServer:
 
 @contextmanager
 def temporal_server() -> Iterator[TemporalServer]:
-    with in_memory() as folder:
-        server = TemporalServer(folder)
+    with in_memory() as folder, reserved_port() as port:
+        server = TemporalServer(folder, port)
         server.start()
         try:
             server.wait_until_ready()
             yield server
         finally:
             server.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

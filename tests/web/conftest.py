@@ -9,6 +9,7 @@ from tests.cli.runs import make_run
 from tests.support.cli_stage import Stage
 from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.memory import in_memory
+from tests.support.ports import reserved_port
 from tests.support.projects import Project
 from tests.web.server import Server
 
@@ -24,6 +25,13 @@ def server() -> Iterator[Server]:
         make_run(home, RUN)
         with Server.start(home, "--no-watch") as started:
             yield started
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """For a server whose successor listens on the same one."""
+    with reserved_port() as reserved:
+        yield reserved
 
 
 @pytest.fixture

@@ -132,11 +132,11 @@ def test_cookie_is_for_this_server_and_strict(server: Server) -> None:
     assert answer.headers["Referrer-Policy"] == "no-referrer"
 
 
-def test_cookie_outlives_the_server(home: str) -> None:
+def test_cookie_outlives_the_server(home: str, port: int) -> None:
     """A restart, or a crash, signs nobody out; a new token does."""
     os.makedirs(home)
-    with Server.start(home, "--no-watch") as first:
-        cookie, port = first.sign_in(), first.port
+    with Server.start(home, "--no-watch", port=port) as first:
+        cookie = first.sign_in()
         first.kill()
     with Server.start(home, "--no-watch", port=port) as second:
         assert second.send("GET", "/api/v1/runs", {"Cookie": cookie}).status == 200
@@ -220,10 +220,10 @@ def test_only_documents_are_read(server: Server, path: str) -> None:
     assert server.get(f"/runs/{RUN}/documents?path={quote(path)}").status == 404
 
 
-def test_new_token_signs_everybody_out(home: str) -> None:
+def test_new_token_signs_everybody_out(home: str, port: int) -> None:
     os.makedirs(home)
-    with Server.start(home, "--no-watch") as first:
-        cookie, port, old = first.sign_in(), first.port, first.bearer
+    with Server.start(home, "--no-watch", port=port) as first:
+        cookie, old = first.sign_in(), first.bearer
         first.kill()
     token = Path(home, "serve", "token")
     before = token.read_text(encoding="ascii")

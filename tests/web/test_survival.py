@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 from typing import Any
 
 from tests.support.cli_stage import HANG, Stage, worker
@@ -16,12 +15,6 @@ TALK = [
 ]
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def lines_in_log(stage: Stage, run: str) -> list[tuple[str, int]]:
     return [(event["sid"], event["seq"]) for event in stage.events(run)]
 
@@ -30,10 +23,9 @@ def seen(lines: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [(line["event"]["sid"], line["event"]["seq"]) for line in lines]
 
 
-async def test_clients_of_a_killed_server_get_every_event_once(stage: Stage) -> None:
+async def test_clients_of_a_killed_server_get_every_event_once(stage: Stage, port: int) -> None:
     """By the stream and by the WebSocket, in the order of the log; and the runner is the same as before."""
     os.makedirs(stage.home, exist_ok=True)
-    port = free_port()
     agent = stage.book(worker(*TALK, ASK, *TALK))
     with Server.start(stage.home, "--no-watch", port=port) as first:
         body = {"goal": "talk", "repo": stage.project.path, "agent": agent}

@@ -17,6 +17,7 @@ from tests.agents.builtin.life import Life, each
 from tests.support.model_server.script import Answer, ToolUse, in_turn
 from tests.support.model_server.seen import Seen
 from tests.support.model_server.server import ModelServer
+from tests.support.wait import PATIENCE
 
 _LOOK = ToolUse("glob", {"pattern": "*"}, id="call-look")
 _LOOK_AGAIN = ToolUse("glob", {"pattern": "*.md"}, id="call-again")
@@ -289,7 +290,7 @@ def _wait_for_the_end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        if not select.select([handle], [], [], 20)[0]:
+        if not select.select([handle], [], [], PATIENCE)[0]:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             pytest.fail("it waits for ever")
     finally:

@@ -19,7 +19,7 @@ from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, marke
 from tests.agents.company import is_alive, shell, zombies
 from tests.support.frozen_process import frozen
 from tests.support.hopping_process import hopping
-from tests.support.pids import with_pid
+from tests.support.pids import descendants_of, with_pid
 from tests.support.wait import PATIENCE, ticks, until
 
 DOUBLE_FORK = """
@@ -42,7 +42,7 @@ def cwd(tmp_path: os.PathLike[str]) -> str:
 
 @pytest.fixture(autouse=True)
 def _no_zombies() -> Iterator[None]:
-    before = zombies()
+    before = descendants_of(os.getpid())  # what other tests left may die now
     yield
     assert zombies() <= before
 
@@ -183,7 +183,7 @@ async def test_a_stopped_tree_dies(cwd: str) -> None:
 
 async def test_an_agent_whose_input_is_closed_may_leave_by_itself(cwd: str) -> None:
     async with spawn(shell(cwd, "cat > /dev/null; echo bye > farewell; exit 3")) as tree:
-        await tree.end(wait_s=20)
+        await tree.end(wait_s=PATIENCE)
         assert os.path.exists(os.path.join(cwd, "farewell"))
         assert tree.exit_code == 3
 

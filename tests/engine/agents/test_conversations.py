@@ -29,6 +29,8 @@ from tests.support.processes import child
 from tests.support.scripted_agents import FACT, KNOW, OTHERWISE, book, calls_of, kill_idle
 from tests.support.wait import ticks, until
 
+DEAF = {"hang": {"how": "deaf", "once": True}}
+
 # Resuming
 
 
@@ -261,11 +263,11 @@ async def test_a_conversation_that_is_over_takes_no_more_words(place: Place, pha
 
 async def test_a_conversation_closed_in_the_middle_of_a_turn_stays_closed(place: Place) -> None:
     """The turn is interrupted, and written before the end; its prompt is not sent to a new agent."""
-    place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}]})
+    place.play({"turns": [{"when": "deaf", "steps": [DEAF]}]})
     async with place.session() as (run, _, conversations):
         name = await conversations.open(AGENT)
         turn = asyncio.ensure_future(conversations.send_prompt(name, "deaf", place.cwd))
-        await until(lambda: conversations.state(name).state == "running")
+        await until(lambda: place.harmed() == 1)  # a cancel before would end the turn
         await conversations.close(name, ConversationState.CANCELLED, "enough")
         assert (await turn).reason == "interrupted"
         assert run.state.conversations[name].turn is None
@@ -313,11 +315,11 @@ async def test_a_turn_that_is_cancelled_while_its_agent_starts_is_not_begun(plac
 
 
 async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_again(place: Place) -> None:
-    place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
+    place.play({"turns": [{"when": "deaf", "steps": [DEAF]}], "otherwise": OTHERWISE})
     async with place.session(deadlines=Deadlines(cancel=0.3)) as (_, _, conversations):
         name = await conversations.open(AGENT)
         turn = asyncio.ensure_future(conversations.send_prompt(name, "deaf", place.cwd))
-        await until(lambda: conversations.state(name).state == "running")
+        await until(lambda: place.harmed() == 1)  # a cancel before would end the turn
         await conversations.cancel(name)
         assert (await turn).reason == "interrupted"
         assert place.processes() == []
@@ -345,11 +347,11 @@ async def test_error_that_answers_a_cancelled_turn_is_no_outage(place: Place) ->
 
 
 async def test_turn_that_a_person_cancelled_is_not_interrupted_though_its_agent_is_killed(place: Place) -> None:
-    place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
+    place.play({"turns": [{"when": "deaf", "steps": [DEAF]}], "otherwise": OTHERWISE})
     async with place.session(deadlines=Deadlines(cancel=0.3)) as (_, _, conversations):
         name = await conversations.open(AGENT)
         turn = asyncio.ensure_future(conversations.send_prompt(name, "deaf", place.cwd))
-        await until(lambda: conversations.state(name).state == "running")
+        await until(lambda: place.harmed() == 1)  # a cancel before would end the turn
         await conversations.cancel(name, "ann")
         assert (await turn).reason == "cancelled"
         assert place.processes() == []

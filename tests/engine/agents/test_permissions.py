@@ -128,16 +128,18 @@ async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place
 
 
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("script", "timeout_s", "reason"),
     [
-        ("echo not on a; echo Friday >&2; exit 1", "not on a Friday"),
-        ("exit 1", "hook refused"),
-        ("kill -9 $$", "hook refused"),
-        ("sleep 600 & sleep 600", "hook did not answer within 0.5 s"),
+        ("echo not on a; echo Friday >&2; exit 1", PATIENCE, "not on a Friday"),
+        ("exit 1", PATIENCE, "hook refused"),
+        ("kill -9 $$", PATIENCE, "hook refused"),
+        ("sleep 600 & sleep 600", 0.5, "hook did not answer within 0.5 s"),
     ],
 )
-async def test_a_hook_that_refuses_or_hangs_blocks_the_call(place: Place, script: str, reason: str) -> None:
-    consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, script),), hook_timeout_s=0.5)
+async def test_a_hook_that_refuses_or_hangs_blocks_the_call(
+    place: Place, script: str, timeout_s: float, reason: str
+) -> None:
+    consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, script),), hook_timeout_s=timeout_s)
     async with place.session(consent=consent) as (_, _, conversations):
         name = await conversations.open(AGENT)
         await conversations.send_prompt(name, "go", place.cwd)

@@ -1,6 +1,7 @@
 """Reading files: lines of any length, logs of any size, little memory; and no descriptor kept by a watcher at rest."""
 
 import asyncio
+import gc
 import os
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -61,7 +62,7 @@ async def test_a_reader_that_stops_early_keeps_no_file_open(home: str) -> None:
         async for _ in batches:
             break
     del batches
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 async def test_a_torn_line_of_20_mb_is_set_aside(home: str) -> None:
@@ -140,6 +141,7 @@ async def test_a_watcher_holds_its_descriptor_only_while_somebody_follows(home: 
     store = FileStore(home)
     await store.create(RUN)
     await store.create("other-aaaaaa")
+    gc.collect()  # followers that other tests dropped
     before = open_descriptors()
     assert inotify_instances() == 0
     async with open_run(store, RUN) as run:
@@ -157,7 +159,7 @@ async def test_a_watcher_holds_its_descriptor_only_while_somebody_follows(home: 
         await asyncio.gather(waiting[2], waiting_for_message, return_exceptions=True)
         await closed(inbox)
         await until(lambda: inotify_instances() == 0)
-    await until(lambda: open_descriptors() == before)
+    await until(lambda: open_descriptors() <= before)
     assert len(await first_lines(store.log(RUN), 3)) == 3
 
 
@@ -171,7 +173,7 @@ async def test_a_follower_that_is_dropped_without_a_word_holds_nothing(home: str
     for _ in range(10):
         async for _ in store.log(RUN).follow():
             break
-    await until(lambda: open_descriptors() == before)
+    await until(lambda: open_descriptors() <= before)
 
 
 @pytest.mark.usefixtures("alone_with_watches")

@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from tests.support.model_server.anthropic_messages import AnthropicMessages
 from tests.support.model_server.gemini import Gemini
@@ -52,7 +53,10 @@ class ModelServer:
         self._era = 0
         self._socket = socket.create_server(("127.0.0.1", port))
         self._loop: asyncio.AbstractEventLoop | None = None
-        config = uvicorn.Config(self._app(), log_config=None, log_level="critical", lifespan="off", ws="none")
+        self._routes = self._app()
+        config = uvicorn.Config(
+            self._of_this_era, interface="asgi3", log_config=None, log_level="critical", lifespan="off", ws="none"
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="model server", daemon=True)
 
@@ -60,7 +64,8 @@ class ModelServer:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        """Until the next `reset`: a late request of a program that was told before is not this test's."""
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/{self._era}"
 
     def base_url(self, provider: str) -> str:
         """What a client of this provider is to be given."""
@@ -155,6 +160,13 @@ class ModelServer:
             self._wakers.remove(waker)
         if self._stopping or self._era != era:
             raise _Broken
+
+    async def _of_this_era(self, scope: Scope, receive: Receive, send: Send) -> None:
+        era, _, path = str(scope["path"])[1:].partition("/")
+        if era != str(self._era):
+            await Response(status_code=410)(scope, receive, send)
+        else:
+            await self._routes({**scope, "path": f"/{path}"}, receive, send)
 
     def _app(self) -> Starlette:
         post = ["POST"]

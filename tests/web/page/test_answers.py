@@ -7,7 +7,7 @@ from playwright.sync_api import Page, Response, Route, expect
 
 from tests.support.showcase import WORKER, Showcase, wait_until
 from tests.web.page.rows import events
-from tests.web.page.tabs import Tabs
+from tests.web.page.tabs import PATIENCE_MS, Tabs
 from tests.web.server import Server
 
 
@@ -50,7 +50,7 @@ def lose_the_first_answer(page: Page, url: str) -> list[int]:
         if route.request.method != "POST":
             route.continue_()
             return
-        answer = route.fetch()
+        answer = route.fetch(timeout=PATIENCE_MS)
         statuses.append(answer.status)
         if len(statuses) == 1:
             route.abort()

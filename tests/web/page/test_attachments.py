@@ -32,6 +32,8 @@ def test_files_are_chosen_pasted_dropped_and_sent_with_the_message(
     for kind, name in (("paste", "pasted.txt"), ("drop", "dropped.txt"), ("drop", "unwanted.txt")):
         composer.evaluate(_GIVE, [kind, name])
     files = page.get_by_role("list", name="Attached files").get_by_role("listitem")
+    for name in ("chosen.txt", "pasted.txt", "dropped.txt", "unwanted.txt"):  # stored: before, it has no button
+        expect(page.get_by_role("button", name=f"Remove {name}")).to_be_visible()
     expect(files).to_have_count(4)
     page.get_by_role("button", name="Remove unwanted.txt").click()
     page.reload()

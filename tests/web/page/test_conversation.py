@@ -2,10 +2,12 @@
 
 import itertools
 import re
+import time
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.support.showcase import HELLO, WORKER, Showcase, wait_until
+from tests.support.wait import PATIENCE
 from tests.web.page.rows import events
 from tests.web.page.tabs import Tabs, is_on_top
 from tests.web.server import Server
@@ -36,6 +38,16 @@ _WATCH_TEXT = """() => {
 }"""
 
 
+def scroll_until(page: Page, pixels: int, shown: Locator) -> None:
+    """Turn the wheel until this is in the document: a list that still comes to rest at its end undoes a turn."""
+    deadline = time.monotonic() + PATIENCE
+    while shown.count() == 0:
+        assert time.monotonic() < deadline, shown
+        page.mouse.wheel(0, pixels)
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def test_row_under_the_eye_stays_while_others_arrive(shared: Showcase, server: Server, tabs: Tabs) -> None:
     gate = shared.folder / "more-rows"
     rows = [{"tool": "look again"}, {"say": "A line of text.\n\nAnd another one, which is a little longer."}]
@@ -51,18 +63,14 @@ def test_row_under_the_eye_stays_while_others_arrive(shared: Showcase, server: S
     stream = page.get_by_role("region", name="Messages")
     expect(stream.get_by_text("look again").last).to_be_visible()
     stream.hover()
-    page.mouse.wheel(0, -1500)
     newest = page.get_by_role("button", name=re.compile("newest|new$"))
-    expect(newest).to_be_visible()
-    page.wait_for_function(
-        "frames => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
-    )
+    scroll_until(page, -1500, newest)
     stream.evaluate(_WATCH_ROW)
     gate.touch()
     expect(page.locator("[data-status=done]")).to_be_visible()
     expect(newest).to_contain_text("new")
+    page.wait_for_function("window.watched.frames > 10")
     watched = page.evaluate("window.watched")
-    assert watched["frames"] > 10
     assert watched["worst"] <= 1, watched
     newest.click()
     expect(page.get_by_text("the last look")).to_be_visible()
@@ -70,24 +78,36 @@ def test_row_under_the_eye_stays_while_others_arrive(shared: Showcase, server: S
 
 def test_live_text_becomes_recorded_text_without_a_jump(shared: Showcase, server: Server, tabs: Tabs) -> None:
     """What is shown only ever grows: nothing twice, nothing gone for a frame. The log has it in fewer, larger parts."""
-    gate = shared.folder / "speak"
+    parts: list[tuple[int, int]] = []
+    for delay in (0.002, 0.02, 0.1):  # a busy machine draws seldom: it is given more time
+        recorded, said = speak_at_length(shared, server, tabs, delay)
+        assert len(recorded) > 1
+        if len(said) > len(recorded) + 2:
+            return
+        parts.append((len(recorded), len(said)))
+    raise AssertionError(parts)
+
+
+def speak_at_length(shared: Showcase, server: Server, tabs: Tabs, delay: float) -> tuple[list[str], list[str]]:
+    """The parts of a long text as the log has them, and what the page showed of it, one after the other."""
+    gate = shared.folder / f"speak-{delay}"
     words = " ".join(f"word{number}" for number in range(3000))  # several times what the log takes as one part
-    steps = [{"tool": "a breath"}, {"wait_for": str(gate)}, {"say": {"text": words, "chunk": 60, "delay": 0.002}}]
-    run = shared.detach("Speak at length", shared.book("speaker", {"when": WORKER, "steps": steps}))
+    steps = [{"tool": "a breath"}, {"wait_for": str(gate)}, {"say": {"text": words, "chunk": 60, "delay": delay}}]
+    run = shared.detach("Speak at length", shared.book(f"speaker-{delay}", {"when": WORKER, "steps": steps}))
     page = tabs.open(server, f"/runs/{run}")
     expect(page.get_by_text("a breath")).to_be_visible()
     page.evaluate(_WATCH_TEXT)
     gate.touch()
     expect(page.locator("[data-status=done]")).to_be_visible()
     expect(page.get_by_text("word2999")).to_have_count(1)
+    page.wait_for_function("window.said.at(-1).includes('word2999')")
     said: list[str] = page.evaluate("window.said")
     recorded = [data["text"] for data in events(shared, run, "message.recorded") if data["speaker"] == "agent"]
     assert "".join(recorded) == words
     assert said[-1].strip() == words
     for before, after in itertools.pairwise(said):
         assert after.startswith(before.rstrip()), (before[-80:], after[-80:])
-    assert len(recorded) > 1
-    assert len(said) > len(recorded) + 2
+    return recorded, said
 
 
 HOSTILE = (
@@ -134,7 +154,7 @@ def test_hostile_text_is_inert_everywhere(shared: Showcase, server: Server, tabs
     assert link.get_attribute("rel") in ("noopener noreferrer nofollow", "noopener noreferrer")
     assert page.locator("a[href^='javascript']").count() == 0
     page.goto(f"{server.url}/search?q=hacked")
-    expect(page.get_by_text("message").first).to_be_visible()
+    expect(page.get_by_role("region", name=run)).to_be_visible()
     assert page.evaluate("window.hacked") is None
     assert not any("evil.test" in url for url in tabs.requests)
 
@@ -199,7 +219,7 @@ def test_run_is_forked_and_rewound_from_a_message(shared: Showcase, server: Serv
     expect(dialog).to_contain_text("left behind")
     assert is_on_top(dialog.get_by_role("button", name="Rewind", exact=True))
     dialog.get_by_role("button", name="Rewind", exact=True).click()
-    expect(page.get_by_text("Rewound to")).to_be_visible()
+    expect(page.get_by_role("region", name="Messages").get_by_text("rewound to")).to_be_visible()
     wait_until(lambda: bool(events(shared, run, "run.rewound")))
 
 
@@ -211,11 +231,11 @@ def test_link_to_a_place_shows_its_row(shared: Showcase, server: Server, tabs: T
     expect(page.get_by_text("call=").first).to_be_visible()
     stream = page.get_by_role("region", name="Events")
     stream.hover()
-    page.mouse.wheel(0, -2500)
-    row = stream.get_by_role("button", name=re.compile("look 7\\d")).first
-    row.click()
-    name = re.search(r"look \d+", row.inner_text())
+    found = stream.get_by_role("button", name=re.compile("look 7\\d")).first
+    scroll_until(page, -400, found)
+    name = re.search(r"look \d+", found.inner_text())
     assert name is not None
+    stream.get_by_role("button", name=re.compile(rf"{name[0]}\b")).click()  # the first may be another one by now
     page.get_by_role("button", name="Link to this event").click()
     expect(page).to_have_url(re.compile(r"at=\d+"))
     position = page.url.partition("at=")[2].partition("&")[0]

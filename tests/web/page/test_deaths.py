@@ -26,11 +26,13 @@ def counting(first: int, last: int) -> dict[str, object]:
     return {"repeat": {"times": 1, "steps": tens}}
 
 
-def test_server_killed_mid_stream_loses_and_repeats_nothing(place: Showcase, start: Start, tabs: Tabs) -> None:
+def test_server_killed_mid_stream_loses_and_repeats_nothing(
+    place: Showcase, start: Start, tabs: Tabs, port: int
+) -> None:
     """Its successor continues the open page, although the agent went on without a server. The run notices nothing."""
     gates = [place.folder / "first", place.folder / "second"]
     steps = [counting(1, 200), {"wait_for": str(gates[0])}, counting(201, 400), {"wait_for": str(gates[1])}]
-    server = start()
+    server = start("--no-watch", port=port)
     run = place.detach("Count", place.book("count", {"when": WORKER, "steps": [*steps, counting(401, 410)]}))
     pid = place.runner_pid(run)
     page = tabs.open(server, f"/runs/{run}")
@@ -39,7 +41,7 @@ def test_server_killed_mid_stream_loses_and_repeats_nothing(place: Showcase, sta
     server.kill()
     expect(page.get_by_text("No connection to the server")).to_be_visible()
     wait_until(lambda: "look-391" in [data["call"] for data in events(place, run, "tool.returned")])
-    start("--no-watch", port=server.port)
+    start("--no-watch", port=port)
     expect(page.get_by_text("look at 391")).to_be_visible()
     expect(page.get_by_text("No connection to the server")).to_be_hidden()
     assert place.runner_pid(run) == pid
@@ -54,7 +56,7 @@ def test_page_follows_the_death_of_the_runner_to_the_choice_in_the_log(
 ) -> None:
     """The page changes by itself; the dialog shows what each choice means; the choice is in the log."""
     blocked = {"when": "task `?T-1", "steps": [{"say": "There is no key."}, BLOCKED]}
-    hanging = {"when": WORKER, "steps": [{"say": "I begin."}, {"hang": {"how": "turn", "seconds": 3600, "once": True}}]}
+    hanging = {"when": WORKER, "steps": [{"say": "I begin."}, {"hang": {"how": "turn", "seconds": 3600}}]}
     page = tabs.open(start())
     run = place.detach(
         place.tasks("plan.json", "Publish it", "Describe it"),

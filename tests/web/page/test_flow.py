@@ -5,7 +5,7 @@ import subprocess
 
 from playwright.sync_api import Page, expect
 
-from tests.support.showcase import WORKER, Showcase, wait_until
+from tests.support.showcase import WORKER, Showcase, hang_once, wait_until
 from tests.web.page.rows import events
 from tests.web.page.tabs import Tabs, is_on_top
 from tests.web.server import Server
@@ -28,7 +28,7 @@ def agent_for(shared: Showcase, name: str) -> tuple[str, str]:
             }
         },
         {"tool": "I wait to be killed"},
-        {"hang": {"how": "turn", "seconds": 3600, "once": name}},
+        hang_once(name),
         {"tool": "waiting for the review"},
         {"wait_for": str(gate)},
     ]
@@ -47,6 +47,7 @@ def kill_once_allowed(shared: Showcase, page: Page, name: str) -> str:
     expect(page.get_by_text(f"{name}.txt").first).to_be_visible()
     run = id_of(page)
     expect(page.get_by_text("I wait to be killed")).to_be_visible()
+    shared.wait_for_hang(name)
     shared.kill_runner(run)
     expect(page.locator("[data-status=interrupted]")).to_be_visible()
     return run
@@ -61,7 +62,7 @@ def merged(shared: Showcase, name: str) -> str:
 def test_whole_flow_by_mouse(shared: Showcase, server: Server, tabs: Tabs) -> None:
     name, gate = agent_for(shared, "mouse")
     page = tabs.open(server)
-    page.get_by_role("link", name="New run").first.click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="New run").click()
     page.get_by_label("Repository", exact=True).fill(shared.repository)
     page.get_by_role("textbox", name="Goal").fill("Write a greeting with the mouse")
     page.get_by_label("Agent", exact=True).select_option(name)
@@ -105,7 +106,7 @@ def test_whole_flow_by_keyboard(shared: Showcase, server: Server, tabs: Tabs) ->
     keys = page.keyboard
     expect(page.get_by_role("heading", name="Board", exact=True)).to_be_visible()
     keys.press("c")
-    expect(page.get_by_role("heading", name="New run")).to_be_focused()
+    expect(page.get_by_role("heading", name="New run", exact=True)).to_be_focused()
     tab_to(page, "Repository")
     keys.press("Control+a")
     keys.type(shared.repository)
@@ -113,13 +114,13 @@ def test_whole_flow_by_keyboard(shared: Showcase, server: Server, tabs: Tabs) ->
     tab_to(page, "Goal")
     keys.type("Write a greeting with the keyboard")
     tab_to(page, "Agent")
-    keys.type(name)
-    expect(page.get_by_label("Agent", exact=True)).to_have_value(name)
+    choose_by_keys(page, "Agent", name)
     keys.press("Control+Enter")
 
     expect(page.get_by_role("region", name="Permission request")).to_be_visible()
     keys.press("a")
     run = kill_once_allowed(shared, page, name)
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
     keys.press("r")
     expect(page.get_by_text("waiting for the review")).to_be_visible()
 
@@ -145,6 +146,7 @@ def test_whole_flow_by_keyboard(shared: Showcase, server: Server, tabs: Tabs) ->
     keys.press("Control+k")
     expect(page.get_by_role("combobox", name="Go to a run")).to_be_focused()
     keys.type("merge the run's branch")
+    expect(page.get_by_role("option", selected=True)).to_contain_text("Merge the run's branch")
     keys.press("Enter")
     expect(page.get_by_role("dialog", name="Merge the run's branch")).to_be_visible()
     keys.press("Enter")
@@ -159,3 +161,14 @@ def tab_to(page: Page, label: str) -> None:
         if field.evaluate("field => field === document.activeElement"):
             return
     raise AssertionError(f"Tab never came to {label}")
+
+
+def choose_by_keys(page: Page, label: str, value: str) -> None:
+    """Press the arrow down in this list until it has the value. By its first letters, a slow typist chooses another."""
+    field = page.get_by_label(label, exact=True)
+    expect(field.locator(f'option[value="{value}"]')).to_have_count(1)
+    for _ in range(field.locator("option").count()):
+        if field.input_value() == value:
+            break
+        page.keyboard.press("ArrowDown")
+    expect(field).to_have_value(value)

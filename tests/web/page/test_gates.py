@@ -28,6 +28,7 @@ def test_document_is_changed_on_request_and_then_approved(shared: Showcase, serv
     book = shared.book("gated", more, PLANNER, judge, {"when": WORKER, "steps": [*HELLO, SUBMIT]})
     run = shared.detach("Write a note", book, "--workflow", str(flow))
     shared.wait_for_need(run)
+    shared.wait_for_end(run)
 
     page = tabs.open(server, f"/runs/{run}/plan")
     gate = page.get_by_role("region", name="Approval of planning")
@@ -41,6 +42,7 @@ def test_document_is_changed_on_request_and_then_approved(shared: Showcase, serv
     page.get_by_role("button", name="Resume").click()
     expect(gate).to_contain_text("round 2")
     expect(gate).to_contain_text("B: make B")
+    shared.wait_for_end(run)
 
     gate.get_by_role("button", name="Approve").click()
     expect(gate.get_by_role("status")).to_contain_text("takes effect when the run resumes")

@@ -1,13 +1,13 @@
 """The picture of a run over time, its replay, and the proof of its log."""
 
 import re
+import secrets
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.cli_stage import ACCEPT, SUBMIT
-from tests.support.showcase import HELLO, WORKER, Showcase, wait_until
-from tests.web.page.rows import events
+from tests.support.showcase import HELLO, WORKER, Showcase, hang_once
 from tests.web.page.tabs import Tabs
 from tests.web.server import Server
 
@@ -15,12 +15,13 @@ from tests.web.server import Server
 @pytest.fixture(scope="module")
 def run(shared: Showcase) -> str:
     """A finished run of three tasks, whose runner was killed while it worked on the second."""
-    second = {"when": "task `?T-2", "steps": [{"hang": {"how": "turn", "seconds": 3600, "once": True}}, *HELLO, SUBMIT]}
+    hang = f"planned-{secrets.token_hex(4)}"  # the fixture may be set up again, in the same home
+    second = {"when": "task `?T-2", "steps": [hang_once(hang), *HELLO, SUBMIT]}
     judge = {"when": "You are the evaluator", "steps": [ACCEPT]}
     book = shared.book("planned", judge, second, {"when": WORKER, "steps": [*HELLO, SUBMIT]})
     plan = shared.tasks("planned-tasks.json", "Write it", "Test it", "Tell it")
     begun = shared.detach(plan, book, "--workflow", "loop")
-    wait_until(lambda: len(events(shared, begun, "turn.started")) >= 3)
+    shared.wait_for_hang(hang)
     shared.kill_runner(begun)
     shared.holdfast("resume", begun)
     return begun
