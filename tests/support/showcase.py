@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cli_stage import ACCEPT, BLOCKED, SUBMIT
+from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.wait import PATIENCE
 
 Steps = list[Any]
@@ -61,8 +62,10 @@ def hang_once(name: str) -> dict[str, Any]:
 class Showcase:
     """A folder with a repository, a home, and runs in it."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, nursery: Nursery | None = None) -> None:
+        """With a `nursery`, what is run to its end comes from there."""
         self.folder = Path(folder)
+        self.nursery = nursery
         self.home = str(self.folder / "home")
         self.repository = str(self.folder / "shop")
         os.makedirs(self.home)
@@ -101,8 +104,12 @@ class Showcase:
         return name
 
     def holdfast(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "holdfast", *arguments]
+        if self.nursery is not None and "--detach" not in arguments:
+            ended = self.nursery.run(list(arguments), self.repository, self.environment)
+            return subprocess.CompletedProcess(command, *ended)
         return subprocess.run(
-            [sys.executable, "-m", "holdfast", *arguments],
+            command,
             cwd=self.repository,
             env=self.environment,
             text=True,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.memory import in_memory
 from tests.support.showcase import Showcase, stop_all
 from tests.web.browser import browser_path
@@ -68,10 +69,10 @@ def tabs(browser: Any, browser_thread: ThreadPoolExecutor) -> "Iterator[Tabs]":
 
 
 @pytest.fixture(scope="session")
-def shared() -> Iterator[Showcase]:
+def shared(warm: Nursery) -> Iterator[Showcase]:
     """A repository and a home for the tests that only need runs of their own in it."""
     with in_memory() as folder:
-        showcase = Showcase(Path(folder, "place"))
+        showcase = Showcase(Path(folder, "place"), warm)
         yield showcase
         stop_all(showcase)
 
@@ -83,9 +84,9 @@ def server(shared: Showcase) -> Iterator[Server]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Showcase]:
+def place(tmp_path: Path, warm: Nursery) -> Iterator[Showcase]:
     """A home of the test's own."""
-    showcase = Showcase(tmp_path / "place")
+    showcase = Showcase(tmp_path / "place", warm)
     yield showcase
     stop_all(showcase)
 
