@@ -23,18 +23,24 @@ _PLACED_LATER = (RunStatus.INTERRUPTED, EndReason.PLANNED, EndReason.QUOTA, EndR
 
 
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    may_be_queued = await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED))
-    if not may_be_queued:
-        await request_stop(home, run_id)
+    """Stop a run, and return when its session has ended."""
     try:
         async with asyncio.timeout(timeout_s):
+            await request_stop(home, run_id)
             await wait_until_free(home, run_id)
-            if may_be_queued:
+            while await _is_without_owner(home, run_id, _PLACED_LATER):  # its owner died before it read the request
                 await _record_stop(home, run_id)
-            while await _is_without_owner(home, run_id, _PLACED_LATER):
-                await _record_stop(home, run_id)
+                await wait_until_free(home, run_id)
     except TimeoutError:
         raise TimedOut(f"run {run_id} was asked to stop and has not within {timeout_s:g} s; it still will") from None
+
+
+async def request_stop(home: Home, run_id: str) -> str | None:
+    """Ask the run's owner to stop, and return the message's id. None if it has no owner yet and is stopped at once."""
+    if await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED)):
+        await _record_stop(home, run_id)
+        return None
+    return await _send_request(home, run_id)
 
 
 async def _is_without_owner(home: Home, run_id: str, statuses: Sequence[str]) -> bool:
@@ -53,8 +59,7 @@ async def _record_stop(home: Home, run_id: str) -> None:
             await run.begin_session(start, SessionEnd(reason=EndReason.STOPPED))
     except RunOwned:
         with suppress(NothingToDo):
-            await request_stop(home, run_id)
-        await wait_until_free(home, run_id)
+            await _send_request(home, run_id)
 
 
 async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[str, str | None]:
@@ -72,7 +77,7 @@ async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[s
     return problems
 
 
-async def request_stop(home: Home, run_id: str) -> str:
+async def _send_request(home: Home, run_id: str) -> str:
     holder = await home.store.holder(run_id)
     if holder is None:
         raise NothingToDo(f"run {run_id} is not at work")
