@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events.session import SessionEnd, SessionStart
@@ -15,11 +16,18 @@ from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.placement import is_cluster_run
 from holdfast.leaf.errors import HoldfastError, NothingToDo, RunOwned, TimedOut
+from holdfast.leaf.process.identity import ProcessIdentity
+from holdfast.store.base import Holder
 from holdfast.store.run import open_run
 
 STOP_TIMEOUT_S = 60.0
 # A cluster run with these gets an owner by itself: it waits for a worker, or for a limit's reset.
 _PLACED_LATER = (RunStatus.INTERRUPTED, EndReason.PLANNED, EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
+
+
+class StoppedRuns(NamedTuple):
+    problems: dict[str, str | None]  # of the runs that were asked to stop: what went wrong, if anything
+    elsewhere: dict[str, str]  # the host of each run that another machine works on
 
 
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -62,9 +70,11 @@ async def _record_stop(home: Home, run_id: str) -> None:
             await _send_request(home, run_id)
 
 
-async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[str, str | None]:
-    """Ask every run at work to stop, all at once. Returns the runs that were, each with what went wrong."""
-    run_ids = [run_id for run_id in home.run_ids() if home.is_owned(run_id)]
+async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S, *, everywhere: bool = False) -> StoppedRuns:
+    """Ask every run that this machine works on to stop, all at once; `everywhere`: those of all machines."""
+    owned = [run_id for run_id in home.run_ids() if home.is_owned(run_id)]
+    hosts = {} if everywhere else await _hosts_elsewhere(home, owned)
+    run_ids = [run_id for run_id in owned if run_id not in hosts]
     results = await asyncio.gather(*(stop_run(home, run_id, timeout_s) for run_id in run_ids), return_exceptions=True)
     problems: dict[str, str | None] = {}
     for run_id, result in zip(run_ids, results, strict=True):
@@ -74,7 +84,23 @@ async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[s
             raise result
         else:
             problems[run_id] = str(result) if result is not None else None
-    return problems
+    return StoppedRuns(problems, hosts)
+
+
+async def _hosts_elsewhere(home: Home, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return the host of each of these runs that is not at work on this machine and in this home."""
+    if home.store_url is None:
+        return {}
+    holders = {run_id: await home.store.holder(run_id) for run_id in run_ids}
+    return {
+        run_id: holder.host
+        for run_id, holder in holders.items()
+        if holder is not None and not (_is_on_this_machine(holder) and home.has_worked_here(run_id))
+    }
+
+
+def _is_on_this_machine(holder: Holder) -> bool:
+    return ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive()
 
 
 async def _send_request(home: Home, run_id: str) -> str:
