@@ -14,7 +14,8 @@ import msgspec
 from msgspec import structs
 
 from holdfast.app.cli.chat.wrapping import MessageWrapper, wrap_line
-from holdfast.app.text.events import describe_event, event_colour, event_details
+from holdfast.app.text.event_colours import event_colour
+from holdfast.app.text.events import describe_event, event_details
 from holdfast.app.text.interview_plan import plan_lines
 from holdfast.app.text.screen import printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span
