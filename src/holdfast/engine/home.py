@@ -41,7 +41,8 @@ class Home:
     """The folder `path`, or by default the user's: `$HOLDFAST_HOME`, else `holdfast` in the XDG data directory.
 
     A folder that is given keeps its runs in files, unless a `store` is given, too. Creating a `Home` reads at most the
-    user's config file and creates nothing. Its functions block only for as long as listing a folder takes.
+    user's config file and creates nothing. Raises `BadInput` if the user's home is a file. Its functions block only for
+    as long as listing a folder takes.
     """
 
     __slots__ = ("_index", "_store", "_workers", "path", "store_url")
@@ -52,7 +53,7 @@ class Home:
         self._index: RunIndex | None = None
         self._store: Store | None = None
         self._workers: PostgresWorkers | None = None
-        if not os.path.isdir(self.path):
+        if path is None and not os.path.isdir(self.path):
             self._require_folder()
 
     def __fspath__(self) -> str:
