@@ -109,9 +109,12 @@ def test_the_log_is_not_changed(holdfast: Program) -> None:
     assert not os.path.exists(holdfast.home), "looking at another tool's log makes no home"
 
 
-@pytest.mark.parametrize("path", ["missing.jsonl", "no/such/folder", "../missing", "", "-"])
-def test_a_path_that_is_not_there_is_named(holdfast: Program, path: str) -> None:
-    assert holdfast("analyze", path, code=2).complaint.startswith(f"there is no {path!r}; name a log")
+@pytest.mark.parametrize(
+    ("path", "code"), [("missing.jsonl", 4), ("nosuch", 4), ("no/such/folder", 2), ("../missing", 2), ("", 4), ("-", 4)]
+)
+def test_a_path_that_is_not_there_is_named(holdfast: Program, path: str, code: int) -> None:
+    """A mere name could be a run's: the code is that of an unknown run."""
+    assert holdfast("analyze", path, code=code).complaint.startswith(f"there is no {path!r}; name a log")
 
 
 def test_verify_says_the_same_of_a_path_and_of_a_mere_name_that_it_is_no_run(holdfast: Program) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events.effect import EffectIntended
-from holdfast.core.events.session import RunCreated, SessionStart
+from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
 from tests.cli.runs import DONE, log_of, make_run
@@ -142,6 +142,13 @@ def test_a_run_whose_owner_is_dead_is_told_of_and_one_at_work_is_not(doctor: Pro
         run_id,
         f"was interrupted: its runner is dead. Continue with: holdfast resume {run_id}",
     )
+
+
+def test_a_run_that_a_signal_ended_has_no_dead_runner(doctor: Program, project: Project) -> None:
+    run_id = new_run(doctor.home, project)
+    leave_interrupted(doctor.home, run_id, SessionEnd(reason="interrupted"))
+    said = f"was interrupted: by a signal. Continue with: holdfast resume {run_id}"
+    assert (run_id, said) in [one[:2] for one in found(doctor)]
 
 
 def test_an_effect_that_was_cut_off_is_settled(doctor: Program, project: Project) -> None:

@@ -57,7 +57,7 @@ def finished(stage: Stage) -> str:
 
 def _export(stage: Stage, run: str) -> str:
     path = os.path.join(stage.folder, "run.bundle")
-    stage.holdfast("export", run, "--bundle", path)
+    assert "`holdfast import run.bundle`" in stage.holdfast("export", run, "--bundle", path).err
     return path
 
 

@@ -201,3 +201,12 @@ def test_a_run_that_was_replaced_by_another_is_the_other(holdfast: Program) -> N
     os.rename(log_of(holdfast.home, "auth-abc234").parent, os.path.join(holdfast.cwd, "elsewhere"))
     make_run(holdfast.home, "auth-abc234", goal="the other")
     assert holdfast("ls", "--json").object["goal"] == "the other"
+
+
+@pytest.mark.parametrize("below", ["", "runs-of-mine"])
+def test_home_that_is_a_file_is_bad_input_with_the_next_step(holdfast: Program, below: str) -> None:
+    path = os.path.join(holdfast.cwd, "a-file")
+    Path(path).touch()
+    for command in (["ls"], ["doctor"], ["show", "x"]):
+        complaint = holdfast(*command, code=2, env={"HOLDFAST_HOME": os.path.join(path, below).rstrip("/")}).complaint
+        assert complaint.endswith(f"{path} is not a folder; set HOLDFAST_HOME to a writable folder")

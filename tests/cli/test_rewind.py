@@ -323,6 +323,7 @@ def test_messages_are_delivered_once(stage: Stage) -> None:
 def test_unknown_point_is_refused_with_the_known_ones(stage: Stage) -> None:
     run = chat(stage)
     refused = stage.holdfast("rewind", run, "--to", "turn-9", "-y", code=2)
+    assert f"`holdfast show {run} --points` lists all" in refused.err
     assert "the newest are turn-1" in refused.err
     assert "never rewound" in stage.holdfast("rewind", run, "--undo", "-y", code=4).err
     assert "-y" in stage.holdfast("rewind", run, code=5).err

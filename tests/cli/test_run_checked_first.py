@@ -69,6 +69,8 @@ def test_agent_that_cannot_start_is_tried_once_and_says_why(stage: Stage) -> Non
     command = json.dumps(["sh", "-c", script.replace("starts", f"{stage.folder}/starts")])
     ended = stage.ended("run", "go", "--agent", "odd", "--set", f"agents.odd.command={command}", code=1)
     assert ended["detail"].startswith("T-1: odd failed to start (exit code 2): no licence: set LICENCE_KEY; its stderr")
+    (listed,) = stage.holdfast("ls", "--json").objects
+    assert (listed["status"], listed["need"][:25]) == ("parked", ended["detail"][:25])
     assert Path(stage.folder, "starts").read_text() == "starting\n"
     run = stage.only_run()
     why = f"stopped      parked: {ended['detail']}"

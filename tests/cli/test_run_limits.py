@@ -14,7 +14,7 @@ from holdfast.engine.home import Home
 from holdfast.leaf.wall_clock import WallClock
 from tests.cli.test_run_refused import PLANNED
 from tests.cli.test_run_watched import watching
-from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, heard, killed, wait_for_event, worker
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, heard, killed, outcome, wait_for_event, worker
 from tests.support.pipelines import PLANNER, WRITE, file_of
 
 WROTE = {"write": {"path": "a.txt", "text": "a\n"}}
@@ -318,3 +318,20 @@ def test_a_runner_killed_while_it_tells_the_others_of_a_limit_still_parks(stage:
     assert stage.ended("resume", run, code=1)["ended"] == "quota"
     assert stage.resume(run, "--now")["ended"] == "all_done"
     assert stage.file(run, "a.txt") == "a"
+
+
+def test_accepted_work_of_a_limited_turn_is_not_continued(stage: Stage) -> None:
+    tired = {"when": "the greeting", "once": True, "steps": [WROTE, limited(12)]}
+    agent = stage.book(tired, {"when": "something else", "steps": [{"say": "something else it is"}]})
+    chat = ("--workflow", "chat", "--agent", agent, "--set", "chat.idle=0")
+    with stage.start("run", "write the greeting", *chat) as process:
+        wait_for_event(process, "quota.hit")
+        run = stage.only_run()
+        stage.holdfast("accept", run)
+        outcome(process)
+    assert stage.data(run, "iteration.accepted")
+    assert len(prompts_at(stage, run)) == 1
+    stage.holdfast("send", run, "and now something else")
+    stage.holdfast("wait", run)
+    assert len(prompts_at(stage, run)) == 2
+    assert "the greeting" not in stage.prompts(run)[1]

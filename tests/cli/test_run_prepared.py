@@ -154,6 +154,8 @@ def test_check_that_fails_on_the_base_is_named_and_does_not_gate(stage: Stage) -
     assert (baseline["checks"], baseline["failed"], baseline["excused"]) == (["old", "good"], ["old"], ["old"])
     results = [(d["name"], d["passed"], d.get("excused", False)) for d in stage.data(run, "validator.finished")]
     assert results == [("old", False, True), ("good", True, False)]
+    assert "1 of 2 checks passed; failed as before the work, so not counted: old" in ended.err
+    assert "all checks passed" not in ended.err
     (verdict,) = stage.prompts(run, "evaluator")
     assert "it failed before the work too" in verdict
 

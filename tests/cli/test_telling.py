@@ -3,7 +3,8 @@
 import pytest
 from msgspec import Raw
 
-from holdfast.app.text.events import DESCRIPTIONS, SILENT_EVENTS, describe_event, event_colour, event_subject, is_error
+from holdfast.app.text.event_colours import event_colour, is_error
+from holdfast.app.text.events import DESCRIPTIONS, SILENT_EVENTS, describe_event, event_subject
 from holdfast.core.events import TYPES, Event
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.conversation import AgentPlanned, MessageRecorded, ToolCalled, TurnEnded

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.end_reason import EndReason
 from holdfast.engine.commands.cluster.hold import Hold, silence_s
 from holdfast.engine.commands.cluster.session_report import ReportKind
+from holdfast.engine.commands.cluster.setbacks import MAX_FAULTS
 from holdfast.engine.home import Home
+from holdfast.engine.queries.logs import view_run
 from holdfast.store.files.store import FileStore
 from holdfast.store.postgres.lease import TTL_VARIABLE
 from holdfast.store.run import open_run
@@ -40,3 +43,22 @@ async def test_instructions_are_no_argument_of_a_session(tmp_path: Path) -> None
     assert report.kind is ReportKind.DRAINED
     assert RUN.encode() in arguments
     assert b"kelp" not in arguments
+
+
+async def test_process_that_dies_before_its_session_begins_is_retried_with_delays_then_the_run_is_parked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = "import os, sys\nif any('session_program' in word for word in sys.orig_argv): os._exit(3)\n"
+    (tmp_path / "sitecustomize.py").write_text(broken, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    home = Home(tmp_path / "home")
+    await FileStore(home.path).create(RUN)
+    reports = [await Hold(home, RUN).run([]) for _ in range(MAX_FAULTS)]
+    assert [report.kind for report in reports[:-1]] == [ReportKind.DIED] * (MAX_FAULTS - 1)
+    delays = [report.after_s or 0.0 for report in reports[:-1]]
+    assert delays == sorted(delays)
+    assert delays[0] < delays[-1]
+    assert (reports[-1].kind, reports[-1].reason) == (ReportKind.ENDED, EndReason.PARKED)
+    view = await view_run(home, RUN)
+    assert view.status == EndReason.PARKED
+    assert "ended with code 3 before the session began; see " in (reports[-1].detail or "")

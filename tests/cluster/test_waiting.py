@@ -6,8 +6,9 @@ from pathlib import Path
 from holdfast.core.events.conversation import TurnEnded, TurnStarted
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
-from holdfast.engine.commands.cluster.session_program import MAX_FAULTS, hold
+from holdfast.engine.commands.cluster.session_program import hold
 from holdfast.engine.commands.cluster.session_report import ReportKind
+from holdfast.engine.commands.cluster.setbacks import MAX_FAULTS
 from holdfast.engine.session.session import SessionHandle
 from holdfast.git.cluster.remote_refs import list_remote_refs
 from holdfast.git.repository import Repository

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from holdfast.agents.playbook.reader import read_playbook
-from holdfast.app.text.events import describe_event, event_colour, event_subject
+from holdfast.app.text.event_colours import event_colour
+from holdfast.app.text.events import describe_event, event_subject
 from holdfast.app.text.resume_report import format_report
 from holdfast.app.text.workflow_drawing import draw_workflow
 from holdfast.core.decide.analysis import analyze

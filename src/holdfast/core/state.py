@@ -42,6 +42,7 @@ class Session(msgspec.Struct):
     seen: list[list[int]] = []  # sequence numbers as sorted ranges [first, last]; one range when none is missing
     ended: bool = False
     end_reason: str | None = None
+    end_detail: str | None = None  # why, in words
     machine: str | None = None  # in a cluster run
     upkeep: bool = False  # a maintenance command, which did not change the run's progress
     abandoned: bool = False  # all that it did was taken back by a rewind

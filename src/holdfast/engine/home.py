@@ -33,6 +33,7 @@ _ID_SUFFIX_CHARS = 7  # "-" and the six characters that make a slug an id
 _MAX_IDS_SHOWN = 8  # in one line
 
 
+_ADVICE = "set HOLDFAST_HOME to a writable folder"
 _FILES = "files"  # as HOLDFAST_STORE: in files, whatever the setting says
 
 
@@ -40,7 +41,8 @@ class Home:
     """The folder `path`, or by default the user's: `$HOLDFAST_HOME`, else `holdfast` in the XDG data directory.
 
     A folder that is given keeps its runs in files, unless a `store` is given, too. Creating a `Home` reads at most the
-    user's config file and creates nothing. Its functions block only for as long as listing a folder takes.
+    user's config file and creates nothing. Raises `BadInput` if the user's home is a file. Its functions block only for
+    as long as listing a folder takes.
     """
 
     __slots__ = ("_index", "_store", "_workers", "path", "store_url")
@@ -51,6 +53,8 @@ class Home:
         self._index: RunIndex | None = None
         self._store: Store | None = None
         self._workers: PostgresWorkers | None = None
+        if path is None and not os.path.isdir(self.path):
+            self._require_folder()
 
     def __fspath__(self) -> str:
         return self.path
@@ -179,14 +183,18 @@ class Home:
 
     def check_writable(self) -> None:
         """Raise `BadInput` if the path is no folder and cannot become one, `StorageFailed` if it cannot be written."""
+        path = self._require_folder()
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise StorageFailed(f"runs cannot be kept in {self.path}: {path}: {os.strerror(errno.EACCES)}; {_ADVICE}")
+
+    def _require_folder(self) -> str:
+        """Return the folder that is there, or the one to create it in. `BadInput` if a file is in its place."""
         path = self.path
         while not os.path.lexists(path) and path != os.path.dirname(path):
             path = os.path.dirname(path)
-        advice = "set HOLDFAST_HOME to a writable folder"
         if not os.path.isdir(path):
-            raise BadInput(f"runs cannot be kept in {self.path}: {path} is not a folder; {advice}")
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise StorageFailed(f"runs cannot be kept in {self.path}: {path}: {os.strerror(errno.EACCES)}; {advice}")
+            raise BadInput(f"runs cannot be kept in {self.path}: {path} is not a folder; {_ADVICE}")
+        return path
 
     def file(self, *names: str) -> str:
         """Return the path of a file of the home itself, such as the agents' measurements."""

@@ -13,7 +13,8 @@ from holdfast.app.html.spool import Spool
 from holdfast.app.html.summary import summary
 from holdfast.app.html.timeline import draw_timeline, positions_of
 from holdfast.app.html.transcript import CONVERSATION_EVENTS, Transcript
-from holdfast.app.text.events import describe_event, event_colour, event_subject
+from holdfast.app.text.event_colours import event_colour
+from holdfast.app.text.events import describe_event, event_subject
 from holdfast.app.text.screen import format_time, pluralize
 from holdfast.core.events import Event
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line

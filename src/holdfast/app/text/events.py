@@ -98,81 +98,7 @@ def event_subject(event: Event, state: RunState) -> str:
     return printable(str(name)) if name is not None else ""
 
 
-def event_colour(event: Event) -> str | None:
-    """Return the colour of an event's line."""
-    match event:
-        case work.VerdictGiven() | work.ValidationFinished() | work.ValidatorFinished():
-            return "green" if getattr(event, "accept", getattr(event, "passed", False)) else "yellow"
-        case preparation.WorktreeSetupFinished():
-            return "green" if event.passed else "red"
-        case preparation.BaselineFinished():
-            return _baseline_colour(event)
-        case phase.PhaseCompleted():
-            return {"failed": "yellow", "skipped": "dim"}.get(event.outcome, "green")
-        case phase.ReviewGiven():
-            return "green" if event.passed else "yellow"
-        case (
-            conversations.MessageRecorded()
-            | conversations.ToolCalled()
-            | conversations.AgentMisbehaved()
-            | work.ProgressReported()
-        ):
-            return "dim"
-        case issue.ErrorEncountered() if event.retried and not event.resolved:
-            return "yellow"
-        case issue.ErrorEncountered() | issue.BlockerReported():
-            return "green" if event.resolved else "red"
-        case _:
-            return _COLOURS.get(type(event))
-
-
-def _baseline_colour(event: preparation.BaselineFinished) -> str:
-    if len(event.failed) == len(event.checks):
-        return "red"
-    return "yellow" if event.failed else "green"
-
-
-def is_error(event: Event) -> bool:
-    """Whether the event is shown even with `--quiet`."""
-    return event_colour(event) == "red"
-
-
 _COMMAND_RESULTS = (work.ValidatorFinished, preparation.WorktreeSetupFinished, preparation.BaselineCheckFinished)
-_COLOURS: Mapping[type[Event], str] = {
-    task.TaskCompleted: "green",
-    phase.PhaseStarted: "cyan",
-    phase.PhaseFailed: "red",
-    phase.PhaseReopened: "yellow",
-    phase.ApprovalRequested: "yellow",
-    phase.ChangeRequested: "yellow",
-    task.WaveCompleted: "green",
-    branches.BranchMerged: "green",
-    branches.WorkspaceReconciled: "yellow",
-    task.TaskFailed: "red",
-    effect.EffectUnknown: "red",
-    task.TaskSkipped: "yellow",
-    work.IterationEnded: "yellow",
-    work.ReportRefused: "yellow",
-    work.CommitChanged: "yellow",
-    work.CommitRefused: "yellow",
-    work.MergeConflicted: "yellow",
-    work.TaskReopened: "yellow",
-    work.TaskRestarted: "yellow",
-    conversations.PermissionRequested: "yellow",
-    conversations.ToolBlocked: "yellow",
-    conversations.TurnInterrupted: "yellow",
-    conversations.TurnWasEmpty: "yellow",
-    conversations.RecoveryStrategyFailed: "yellow",
-    conversations.ToolReturned: "yellow",
-    agents.AgentDied: "yellow",
-    issue.WarningLogged: "yellow",
-    provider.QuotaHit: "yellow",
-    provider.OutageMet: "yellow",
-    log.LogRepaired: "yellow",
-    session.SessionStart: "cyan",
-    session.SessionEnd: "cyan",
-    session.RunResumed: "cyan",
-}
 
 
 # Descriptions
@@ -228,8 +154,13 @@ def _verdict(event: work.VerdictGiven) -> str:
 
 
 def _checks(event: work.ValidationFinished) -> str:
-    passed = "no checks to run" if event.ran == 0 else "all checks passed"
-    return passed if event.passed else f"checks failed: {', '.join(event.failed)}"
+    if not event.passed:
+        return f"checks failed: {', '.join(event.failed)}"
+    if event.excused:
+        counted = f" of {event.ran}" if event.ran is not None else ""
+        passed = f"{(event.ran or 0) - len(event.excused)}{counted} checks passed"
+        return f"{passed}; failed as before the work, so not counted: {', '.join(event.excused)}"
+    return "no checks to run" if event.ran == 0 else "all checks passed"
 
 
 def _commit(event: work.TaskCommitted) -> str:
@@ -266,7 +197,9 @@ def _attachment(event: conversations.ConversationAttached) -> str | None:
 
 
 def _failed_recovery(event: conversations.RecoveryStrategyFailed) -> str:
-    return _with_detail("agent failed to start" if event.rung == "start" else f"{event.rung} failed", event.reason)
+    return _with_detail(
+        "agent failed to start" if event.rung == conversations.START_STEP else f"{event.rung} failed", event.reason
+    )
 
 
 _FORM_TEXTS: Final[Mapping[str, str]] = {

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from holdfast.app.text.events import describe_event, event_colour, event_details, event_subject, is_error
+from holdfast.app.text.event_colours import event_colour, is_error
+from holdfast.app.text.events import describe_event, event_details, event_subject
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import PermissionRequested
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line

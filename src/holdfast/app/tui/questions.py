@@ -60,7 +60,9 @@ def request_lines(need: Need, state: RunState) -> list[str]:
         conversation = state.conversations.get(permission.conversation)
         agent = conversation.agent if conversation is not None else None
         lines += [f"{name:6} {value}" for name, value in (("agent", agent), ("kind", permission.kind)) if value]
-    lines += cut_lines(with_detail(need, state).detail, _DETAIL_LINES, "holdfast show RUN --json has all of it")
+    run_id = state.run.run_id if state.run is not None else "RUN"
+    more = f"holdfast show {run_id} --json has all of it"
+    lines += cut_lines(with_detail(need, state).detail, _DETAIL_LINES, more)
     return lines
 
 

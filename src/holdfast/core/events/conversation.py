@@ -74,6 +74,9 @@ class ConversationDetached(Event, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+START_STEP = "start"  # not a strategy: starting the agent, before it can be asked for a session
+
+
 class RecoveryStrategyFailed(Event, frozen=True, kw_only=True):
     """A recovery strategy (`rung`) failed, and why; the next one is tried."""
 

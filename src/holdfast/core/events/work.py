@@ -68,7 +68,8 @@ class ValidationStarted(Event, frozen=True, kw_only=True):
 class ValidationFinished(Event, frozen=True, kw_only=True):
     """All checks ran. Failed checks go back to the worker and start the next iteration.
 
-    `tree` was checked, so it is what is evaluated and committed. `ran` counts the checks; None in older logs.
+    `tree` was checked, so it is what is evaluated and committed. `ran` counts the checks; None in older logs. The
+    `excused` ones failed on the untouched base too, and do not count.
     """
 
     type: ClassVar[str] = "validation.finished"
@@ -77,6 +78,7 @@ class ValidationFinished(Event, frozen=True, kw_only=True):
     failed: list[str] = []
     tree: str | None = None
     ran: int | None = None
+    excused: list[str] = []
 
 
 class VerdictGiven(Event, frozen=True, kw_only=True):

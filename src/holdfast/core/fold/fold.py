@@ -27,7 +27,7 @@ from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, pa
 from holdfast.core.rewind import rewound_state
 from holdfast.core.state import MAX_KEPT, Note, RunState, Session
 
-FOLD_VERSION = 39  # snapshots of other versions are ignored and written again
+FOLD_VERSION = 40  # snapshots of other versions are ignored and written again
 
 
 class Fold:

@@ -117,6 +117,8 @@ def _checks_started(canvas: Canvas, event: ValidationStarted) -> None:
 
 def _checks_finished(canvas: Canvas, event: ValidationFinished) -> None:
     label = "checks passed" if event.passed else _short("checks failed", ", ".join(event.failed))
+    if event.passed and event.excused:
+        label = _short(f"{label}; failed as before the work", ", ".join(event.excused))
     canvas.finish(("check", str(event.task_id)), _outcome(good=event.passed), label)
 
 

@@ -41,6 +41,7 @@ from holdfast.core.decide.transitions import conversation_change
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentSpawned
 from holdfast.core.events.conversation import (
+    START_STEP,
     ConversationAttached,
     ConversationDetached,
     ConversationTokenStored,
@@ -76,8 +77,6 @@ from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 from holdfast.leaf.process.load import load_factor
 from holdfast.store.run import OwnedRun
-
-_START_STEP = "start"  # not a strategy: starting the agent, before it can be asked for a session
 
 _FAILPOINT = failpoint_pair("agent.spawn")
 
@@ -227,7 +226,7 @@ class Recovery:
             return await self._start_agent(conversation_id, entry, cwd, stack)
         except (AgentExited, AgentSilent) as error:
             await self._run.append(
-                RecoveryStrategyFailed(conversation=conversation_id, rung=_START_STEP, reason=str(error))
+                RecoveryStrategyFailed(conversation=conversation_id, rung=START_STEP, reason=str(error))
             )
             await stack.aclose()
             if is_permanent(error, stderr_since(said, before)):

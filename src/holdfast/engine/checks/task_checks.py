@@ -1,6 +1,7 @@
 """Runs the checks of a task. The tree captured before them is what they run on, and what is evaluated and committed."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from holdfast.core.decide.baseline import is_excused
 from holdfast.core.events import Event
@@ -13,11 +14,16 @@ from holdfast.engine.workspace.task_tree import Capture, capture, commits_left_b
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.snapshot import changed_files
 from holdfast.leaf.errors import Denied
-from holdfast.workflows.validators import CheckCommand
 
 BRANCH_CHECK, NESTED_CHECK, LEFT_BEHIND_CHECK = "branch of the worktree", "nested repositories", "commits left behind"
 SUBMODULES = "changes inside submodules"
 _MAX_NAMED = 20  # files or commits in a message
+
+
+class _Checked(NamedTuple):
+    ran: int
+    failed: list[str]  # which passed on the untouched base
+    excused: list[str]  # which failed there, too
 
 
 class TaskChecks:
@@ -60,24 +66,23 @@ class TaskChecks:
 
     async def _validate(self, task_id: str, captured: Capture) -> None:
         """Run the checks again if they changed files of the task, as a formatter does: then on the changed files."""
-        failed, commands = await self._run_commands(task_id, captured)
-        if commands and not failed:
+        checked = await self._run_commands(task_id, captured)
+        if checked.ran and not checked.failed:
             now = await capture(self._workspace, task_id, within=captured.tree)
             if now.tree != captured.tree:
                 captured = captured._replace(tree=now.tree)
-                failed, _ = await self._run_commands(task_id, captured)
+                checked = await self._run_commands(task_id, captured)
                 await self._warn_of_changes(task_id, captured.tree)
-        await self._append(_finished(task_id, failed, captured.tree, commands))
+        await self._append(_finished(task_id, checked, captured.tree))
 
     async def _revalidate(self, task_id: str, commit: str, tree: str) -> None:
         """Check a commit with another tree than the checked one: the worktree has its files, and may have more."""
         if (await capture(self._workspace, task_id, within=tree)).tree != tree:
             await self._workspace.restore(task_id, commit)
-        failed, commands = await self._run_commands(task_id, Capture(tree, commit))
-        await self._append(_finished(task_id, failed, tree, commands))
+        checked = await self._run_commands(task_id, Capture(tree, commit))
+        await self._append(_finished(task_id, checked, tree))
 
-    async def _run_commands(self, task_id: str, captured: Capture) -> tuple[list[str], Sequence[CheckCommand]]:
-        """Return the failed checks that passed on the untouched base, and all checks."""
+    async def _run_commands(self, task_id: str, captured: Capture) -> _Checked:
         workspace = self._workspace
         place = CheckPlace.of(workspace, task_id, self._config.runtime_for_task(self._task(task_id).wants))
         validate = self._config.workflow.validate
@@ -93,7 +98,12 @@ class TaskChecks:
             await self._append(_finished_event(task_id, outcome, place, excused=outcome.name in excused))
 
         outcomes = await run_validators(commands, place, done)
-        return [outcome.name for outcome in outcomes if not outcome.passed and outcome.name not in excused], commands
+        failed = [outcome.name for outcome in outcomes if not outcome.passed]
+        return _Checked(
+            len(commands),
+            [name for name in failed if name not in excused],
+            [name for name in failed if name in excused],
+        )
 
     async def _warn_of_changes(self, task_id: str, tree: str) -> None:
         now = (await capture(self._workspace, task_id, within=tree)).tree
@@ -165,8 +175,15 @@ def _join_limited(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
-def _finished(task_id: str, failed: list[str], tree: str, commands: Sequence[CheckCommand]) -> ValidationFinished:
-    return ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=tree, ran=len(commands))
+def _finished(task_id: str, checked: _Checked, tree: str) -> ValidationFinished:
+    return ValidationFinished(
+        task_id=task_id,
+        passed=not checked.failed,
+        failed=checked.failed,
+        tree=tree,
+        ran=checked.ran,
+        excused=checked.excused,
+    )
 
 
 def _finished_event(task_id: str, outcome: ValidatorOutcome, place: CheckPlace, *, excused: bool) -> ValidatorFinished:

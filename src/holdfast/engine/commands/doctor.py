@@ -184,9 +184,9 @@ async def _check_run(home: Home, view: RunView, repositories: list[str], listing
             Problem(run_id, f"was killed before its plan was recorded; `holdfast reset {run_id}` deletes it")
         )
     elif view.status == RunStatus.INTERRUPTED:
-        ailments.append(
-            Problem(run_id, f"was interrupted: its runner is dead. Continue with: holdfast resume {run_id}")
-        )
+        newest = state.newest_session()
+        how = "by a signal" if newest is not None and newest.ended else "its runner is dead"
+        ailments.append(Problem(run_id, f"was interrupted: {how}. Continue with: holdfast resume {run_id}"))
     ailments += _check_containers(run_id, view.folder)
     repository = Repository(state.run.repo)
     ailments += [

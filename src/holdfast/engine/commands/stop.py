@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events.session import SessionEnd, SessionStart
@@ -15,6 +16,8 @@ from holdfast.engine.queries.live.wait import wait_until_free
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.placement import is_cluster_run
 from holdfast.leaf.errors import HoldfastError, NothingToDo, RunOwned, TimedOut
+from holdfast.leaf.process.identity import ProcessIdentity
+from holdfast.store.base import Holder
 from holdfast.store.run import open_run
 
 STOP_TIMEOUT_S = 60.0
@@ -22,19 +25,30 @@ STOP_TIMEOUT_S = 60.0
 _PLACED_LATER = (RunStatus.INTERRUPTED, EndReason.PLANNED, EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
 
 
+class StoppedRuns(NamedTuple):
+    problems: dict[str, str | None]  # of the runs that were asked to stop: what went wrong, if anything
+    elsewhere: dict[str, str]  # the host of each run that another machine works on
+
+
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    may_be_queued = await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED))
-    if not may_be_queued:
-        await request_stop(home, run_id)
+    """Stop a run, and return when its session has ended."""
     try:
         async with asyncio.timeout(timeout_s):
+            await request_stop(home, run_id)
             await wait_until_free(home, run_id)
-            if may_be_queued:
+            while await _is_without_owner(home, run_id, _PLACED_LATER):  # its owner died before it read the request
                 await _record_stop(home, run_id)
-            while await _is_without_owner(home, run_id, _PLACED_LATER):
-                await _record_stop(home, run_id)
+                await wait_until_free(home, run_id)
     except TimeoutError:
         raise TimedOut(f"run {run_id} was asked to stop and has not within {timeout_s:g} s; it still will") from None
+
+
+async def request_stop(home: Home, run_id: str) -> str | None:
+    """Ask the run's owner to stop, and return the message's id. None if it has no owner yet and is stopped at once."""
+    if await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED)):
+        await _record_stop(home, run_id)
+        return None
+    return await _send_request(home, run_id)
 
 
 async def _is_without_owner(home: Home, run_id: str, statuses: Sequence[str]) -> bool:
@@ -53,13 +67,14 @@ async def _record_stop(home: Home, run_id: str) -> None:
             await run.begin_session(start, SessionEnd(reason=EndReason.STOPPED))
     except RunOwned:
         with suppress(NothingToDo):
-            await request_stop(home, run_id)
-        await wait_until_free(home, run_id)
+            await _send_request(home, run_id)
 
 
-async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[str, str | None]:
-    """Ask every run at work to stop, all at once. Returns the runs that were, each with what went wrong."""
-    run_ids = [run_id for run_id in home.run_ids() if home.is_owned(run_id)]
+async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S, *, everywhere: bool = False) -> StoppedRuns:
+    """Ask every run that this machine works on to stop, all at once; `everywhere`: those of all machines."""
+    owned = [run_id for run_id in home.run_ids() if home.is_owned(run_id)]
+    hosts = {} if everywhere else await _hosts_elsewhere(home, owned)
+    run_ids = [run_id for run_id in owned if run_id not in hosts]
     results = await asyncio.gather(*(stop_run(home, run_id, timeout_s) for run_id in run_ids), return_exceptions=True)
     problems: dict[str, str | None] = {}
     for run_id, result in zip(run_ids, results, strict=True):
@@ -69,10 +84,26 @@ async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S) -> dict[s
             raise result
         else:
             problems[run_id] = str(result) if result is not None else None
-    return problems
+    return StoppedRuns(problems, hosts)
 
 
-async def request_stop(home: Home, run_id: str) -> str:
+async def _hosts_elsewhere(home: Home, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return the host of each of these runs that is not at work on this machine and in this home."""
+    if home.store_url is None:
+        return {}
+    holders = {run_id: await home.store.holder(run_id) for run_id in run_ids}
+    return {
+        run_id: holder.host
+        for run_id, holder in holders.items()
+        if holder is not None and not (_is_on_this_machine(holder) and home.has_worked_here(run_id))
+    }
+
+
+def _is_on_this_machine(holder: Holder) -> bool:
+    return ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive()
+
+
+async def _send_request(home: Home, run_id: str) -> str:
     holder = await home.store.holder(run_id)
     if holder is None:
         raise NothingToDo(f"run {run_id} is not at work")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.end_reason import EndReason
@@ -11,7 +11,7 @@ from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse_lines
 from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState
 from holdfast.core.summary.limits import resumes_at
-from holdfast.core.summary.needs import needs_of
+from holdfast.core.summary.needs import Need, NeedKind, needs_of
 from holdfast.core.summary.spending import unpriced_count
 from holdfast.core.task_state import TaskStatus
 from holdfast.engine.home import Home
@@ -114,12 +114,21 @@ def summarize(state: RunState) -> Summary:
         unpriced=unpriced_count(state),
         needs=len(needs),
         want=needs[0].want if needs else None,
-        need=needs[0].text[:_MAX_NEED_CHARS] if needs else None,
+        need=_first_need(state, needs),
         adopted=adopted.tool if adopted else None,
         adopted_path=adopted.path if adopted else None,
         adopted_session=adopted.session if adopted else None,
         resumes_at=resumes_at(state),
     )
+
+
+def _first_need(state: RunState, needs: Sequence[Need]) -> str | None:
+    """A run that was parked may need no answer: then the reason is what a person has to know."""
+    newest = state.newest_session()
+    text = needs[0].text if needs else None
+    if newest is not None and newest.end_reason in (EndReason.PARKED, EndReason.ERROR):
+        text = newest.end_detail if all(need.want is NeedKind.MESSAGE for need in needs) else text
+    return text[:_MAX_NEED_CHARS] if text else None
 
 
 def condition_of(state: RunState) -> str:

@@ -105,6 +105,7 @@ class PointSearch:
 
     def __init__(self, log: Log, state: RunState, folder: str = "") -> None:
         """`folder` is the run's: what agents did outside it is listed."""
+        self._run_id = state.run.run_id if state.run is not None else "RUN"
         self._log = LiveLog(log, state.rewinds)
         self._scan = PointScan(state)
         self._abandoned = AbandonedScan(folder)
@@ -138,7 +139,7 @@ class PointSearch:
         if matching:
             named = ", ".join(point.label for point in _labelled(known) if to in _names_of(point))
             raise BadInput(f"{to!r} could be any of {named}")
-        raise _unknown_point(to, known)
+        raise self._unknown_point(to, known)
 
     async def last_rewind(self) -> RunRewound:
         """Return the newest rewind that was not undone."""
@@ -155,7 +156,8 @@ class PointSearch:
                 return point
         missing = "no turn" if count <= 1 else f"fewer than {count} turns"
         raise NothingToDo(
-            f"the run has {missing} of a worker that could be taken back; `holdfast show RUN --points` lists the points"
+            f"the run has {missing} of a worker that could be taken back; "
+            f"`holdfast show {self._run_id} --points` lists the points"
         )
 
     async def _find_before(self, position: Position, to: str, task: str | None) -> Point:
@@ -164,7 +166,7 @@ class PointSearch:
             known.append(point)
             if point.position <= position and (task is None or point.task in (None, task)):
                 return point
-        raise _unknown_point(to, known)
+        raise self._unknown_point(to, known)
 
     async def _event_position(self, event: re.Match[str], to: str) -> Position:
         if event["position"] is not None:
@@ -176,7 +178,14 @@ class PointSearch:
                 if _identity(raw) == (sid, seq):
                     return end
                 end -= len(raw) + 1
-        raise BadInput(f"the log has no event {to!r}; `holdfast logs RUN --json` shows the session and number of each")
+        command = f"holdfast logs {self._run_id} --json"
+        raise BadInput(f"the log has no event {to!r}; `{command}` shows the session and number of each")
+
+    def _unknown_point(self, to: str, known: Sequence[Point]) -> BadInput:
+        shown = ", ".join(point.label for point in _labelled(known)[:_MAX_NAMED]) or "none"
+        return BadInput(
+            f"there is no point {to!r}; the newest are {shown}. `holdfast show {self._run_id} --points` lists all"
+        )
 
 
 def _names_of(point: Point) -> tuple[str | None, ...]:
@@ -200,11 +209,6 @@ def _labelled(points: Sequence[Point]) -> list[Point]:
 def _label_of(point: Point, counts: Counter[str | None]) -> str:
     names: Iterable[str | None] = _names_of(point)
     return next((name for name in names if name is not None and counts[name] == 1), f"@{point.position}")
-
-
-def _unknown_point(to: str, known: Sequence[Point]) -> BadInput:
-    shown = ", ".join(point.label for point in _labelled(known)[:_MAX_NAMED]) or "none"
-    return BadInput(f"there is no point {to!r}; the newest are {shown}. `holdfast show RUN --points` lists all")
 
 
 class _Head(msgspec.Struct):

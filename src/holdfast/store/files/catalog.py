@@ -27,7 +27,7 @@ else:
     except ImportError:
         import sqlite3
 
-_VERSION = 6
+_VERSION = 7
 _BUSY_TIMEOUT_S = 2.0  # for other writers, each of which needs milliseconds
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: other tables
 _SCHEMA = (

@@ -84,6 +84,7 @@ async def _chat(home: Home, options: argparse.Namespace) -> int:
     from holdfast.app.cli.chat.client import ChatClient  # slow imports that `--help` does not need
 
     run_id, first = await _find(home, options), options.message
+    is_new = run_id is None
     if run_id is None:
         run_id, first = await _begin(home, options), None
     client = ChatClient(home, run_id)
@@ -91,14 +92,14 @@ async def _chat(home: Home, options: argparse.Namespace) -> int:
     if options.add is not None:
         client.conversation_id = await client.add(options.add, first, own_worktree=options.own_worktree)
         first = None
-    return await _show(client, first, as_json=options.json)
+    return await _show(client, first, as_json=options.json, is_new=is_new)
 
 
-async def _show(client: "ChatClient", first: str | None, *, as_json: bool) -> int:
+async def _show(client: "ChatClient", first: str | None, *, as_json: bool, is_new: bool) -> int:
     if as_json:
         from holdfast.app.cli.chat.json_lines import JsonChat
 
-        return await JsonChat(client).run(first)
+        return await JsonChat(client, is_new=is_new).run(first)
     from holdfast.app.cli.chat.screen import ChatScreen
 
     return await ChatScreen(client).run(first)

@@ -26,7 +26,7 @@ from holdfast.engine.queries.live.follow import Follower, RunUpdate
 from holdfast.engine.queries.live.live_text import events_in, live_text
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.queued import QueuedMessage, list_queued, queued_beside
-from holdfast.leaf.errors import BadInput
+from holdfast.leaf.errors import BadInput, NothingToDo
 
 _SEEN_TURNS = 2  # shown again, before what is new
 _NEW_TURNS = 20  # shown of what is new
@@ -158,8 +158,22 @@ class ChatClient:
         return await chat.accept(self.home, self.run_id, **self._address(), finish=finish)
 
     async def cancel(self) -> None:
-        if self.target is not None and self.conversation.turn is not None:
+        """Cancel the turn. `NothingToDo` if none is in progress: a message for the next turn is still delivered."""
+        if self.target is not None and self.conversation.turn is not None and self.has_runner:
             await chat.cancel_turn(self.home, self.run_id, self.target, self.conversation.turn.turn)
+            return
+        queued = await self.queued()
+        if not self.has_runner or not (queued or self.has_unsent_goal):
+            raise NothingToDo("no turn is in progress")
+        what = "nothing was cancelled: the turn has not begun, and your message is still delivered to the agent"
+        if queued:
+            raise NothingToDo(f"{what}; /drop {len(queued)} takes it back")
+        raise NothingToDo(f"{what}; to stop the chat before that: holdfast stop {self.run_id}")
+
+    @property
+    def is_turn_due(self) -> bool:
+        """Whether a runner is about to deliver the first message, or starts the agent for another one."""
+        return self.has_runner and (self.has_unsent_goal or self.conversation.state == "starting")
 
     async def set_option(self, option: str, value: str | None) -> None:
         await chat.set_option(self.home, self.run_id, self._target_id(), option, value)

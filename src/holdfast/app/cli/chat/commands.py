@@ -16,7 +16,7 @@ from holdfast.core.decide.chat import main_task
 from holdfast.core.messages.attachments import Attachment, size_text
 from holdfast.core.summary.spending import has_spent, spent_text, unpriced_count
 from holdfast.engine.queries.diff import compare_run
-from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.errors import BadInput, HoldfastError, NothingToDo
 
 _MAX_PATCH_LINES = 400
 _HELP_COLUMN = 20
@@ -185,9 +185,10 @@ class ChatCommands:
         return []
 
     async def _cancel(self, _: str) -> list[Row]:
-        if not self._client.is_working:
-            return note("no turn is in progress")
-        await self._client.cancel()
+        try:
+            await self._client.cancel()
+        except NothingToDo as error:
+            return note(str(error), "yellow")
         return []
 
     async def _option(self, option: str, value: str) -> list[Row]:

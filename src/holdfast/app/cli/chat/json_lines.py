@@ -14,12 +14,14 @@ import msgspec
 
 from holdfast.app.cli.chat.client import MAX_RESTARTS, ChatClient
 from holdfast.app.cli.live.async_writer import AsyncWriter, ReaderGone
+from holdfast.app.cli.live.run_session import exit_code_for
 from holdfast.app.text.interview_plan import plan_as_json, read_plan
 from holdfast.core.events.conversation import TurnEnded
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.attachments import Attachment
+from holdfast.core.state import RunState, Session
 from holdfast.engine.queries.conversations import conversations_of
-from holdfast.engine.queries.logs import view_from_state
+from holdfast.engine.queries.logs import view_from_state, view_run
 from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _READ_BYTES = 64 * 1024
@@ -31,8 +33,9 @@ _IN_ORDER = frozenset(["say", "compact", "plan", "accept", "add", "edit", "drop"
 class JsonChat:
     """`{"event": …}`, `{"hint": …}`, `{"state": …}`, `{"done": …}` and `{"error": …}` go out; commands come in."""
 
-    def __init__(self, client: ChatClient) -> None:
+    def __init__(self, client: ChatClient, *, is_new: bool = False) -> None:
         self._client = client
+        self._is_new = is_new  # its first session may have ended before the client was opened
         self._writer = AsyncWriter(sys.stdout.fileno())
         self._state: dict[str, Any] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -55,6 +58,7 @@ class JsonChat:
 
     async def run(self, first: str | None = None) -> int:
         """Until `quit`, or the end of the input. Messages on their way are finished first. `first` is sent at once."""
+        before = None if self._is_new else _ended_session(self._client.state)
         if first is not None:
             self._start(json.dumps({"say": first}).encode())
         watching = [asyncio.ensure_future(part) for part in (self._events(), self._hints(), self._owners())]
@@ -71,7 +75,13 @@ class JsonChat:
                 task.cancel()
             await asyncio.gather(*watching, reading, return_exceptions=True)
             self._writer.close()
-        return EXIT_OK
+        return await self._exit_code(before)
+
+    async def _exit_code(self, before: Session | None) -> int:
+        """Of the session that ended last while this client was here, as for `holdfast wait`."""
+        ended = _ended_session((await view_run(self._client.home, self._client.run_id)).state)
+        is_own = ended is not None and (before is None or ended.sid != before.sid)
+        return exit_code_for(ended.end_reason or "") if ended is not None and is_own else EXIT_OK
 
     async def _put(self, kind: str, value: object) -> None:
         await self._writer.write(msgspec.json.encode({kind: value}) + b"\n")
@@ -221,6 +231,12 @@ class JsonChat:
 
     async def _edit(self, value: Any) -> None:
         await self._client.edit(str(value["message"]), str(value["text"]))
+
+
+def _ended_session(state: RunState) -> Session | None:
+    """The newest session, unless a runner is at work or died."""
+    newest = state.newest_session()
+    return newest if newest is not None and newest.ended else None
 
 
 def _read_lines(put: Callable[[bytes], object]) -> None:

@@ -30,13 +30,14 @@ from holdfast.app.text.screen import display_width, printable, shorten_to_width,
 from holdfast.app.text.spans import Row, Span, paint_rows, row_text
 from holdfast.core.conversation.agent_commands import command_name
 from holdfast.core.conversation.states import ENDED_STATES
-from holdfast.core.events.conversation import TurnEnded, TurnInterrupted
+from holdfast.core.events import Event
+from holdfast.core.events.conversation import TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.log.codec import Line
 from holdfast.core.summary.limits import pause_text
 from holdfast.engine.queries.chats import chat_files
 from holdfast.engine.queries.live.follow import RunUpdate
 from holdfast.leaf.clock import now
-from holdfast.leaf.errors import EXIT_OK, HoldfastError
+from holdfast.leaf.errors import EXIT_OK, HoldfastError, NothingToDo
 
 _REFRESH_S = 1.0  # how often times are updated, and the death of a runner is seen
 _MIN_TEXT_INTERVAL_S = 0.03  # between two updates of what agents are saying
@@ -158,7 +159,9 @@ class ChatScreen:
             self._has_runner = self._client.has_runner
             await self._read_queue()
             await self._print([row for line in update.lines for row in self._transcript.rows(line, update.state)])
-            if _ends_turn(update):
+            if _has_event(update, TurnStarted):
+                self._interrupted = False  # the next Ctrl-C is for this turn, not the second one of an earlier press
+            if _has_event(update, TurnEnded, TurnInterrupted):
                 self._restarts = 0
                 self._interrupted = False
                 self._shown_request = None
@@ -423,14 +426,22 @@ class ChatScreen:
             raise
 
     def _interrupt(self) -> None:
-        """Cancel the turn; the second time, or without one, leave."""
+        """Cancel the turn; the second time, leave."""
         if self._interrupted:
             self._quit()
             return
         self._interrupted, self._editing = True, None
-        if self._client.is_working:
-            self._start(self._attempt(self._client.cancel()))
+        if self._client.is_working or self._client.is_turn_due or self._queued or self._sending:
+            self._start(self._cancel())
         self._app.invalidate()
+
+    async def _cancel(self) -> None:
+        try:
+            await self._client.cancel()
+        except NothingToDo as error:
+            await self._print(note(str(error), "yellow"))
+        except (HoldfastError, OSError) as error:
+            await self._print(error_rows(error))
 
     async def _attempt(self, action: Awaitable[None]) -> None:
         try:
@@ -439,9 +450,9 @@ class ChatScreen:
             await self._print(error_rows(error))
 
 
-def _ends_turn(update: RunUpdate) -> bool:
-    ends = (TurnEnded.type, TurnInterrupted.type)
-    return any(isinstance(line.line, Line) and line.line.type in ends for line in update.lines)
+def _has_event(update: RunUpdate, *events: type[Event]) -> bool:
+    types = {event.type for event in events}
+    return any(isinstance(line.line, Line) and line.line.type in types for line in update.lines)
 
 
 def _ruled(title: str) -> list[Row]:

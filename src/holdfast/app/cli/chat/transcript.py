@@ -11,9 +11,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from holdfast.app.cli.chat.wrapping import MessageWrapper, wrap_line
-from holdfast.app.text.events import describe_event, event_colour, event_details
+from holdfast.app.text.event_colours import event_colour
+from holdfast.app.text.events import describe_event, event_details
 from holdfast.app.text.interview_plan import plan_lines
 from holdfast.app.text.screen import printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span
@@ -33,6 +35,7 @@ from holdfast.core.events.chat import (
     TaskAccepted,
 )
 from holdfast.core.events.conversation import (
+    START_STEP,
     AgentMisbehaved,
     ConversationAttached,
     ConversationOpened,
@@ -139,6 +142,7 @@ class Transcript:
         self._speech: dict[str, _Speech] = {}
         self._started: dict[str, str | None] = {}  # when turns started
         self._newest_speaker: str | None = None
+        self._error = ""  # the one shown last: a session that it ended does not repeat it
         self.sent: list[str] = []  # what people wrote, for the editor's history
 
     # What is in the log
@@ -149,7 +153,7 @@ class Transcript:
         event = _decode(log_line.line)
         if event is None:
             return []
-        self._note_message(event)
+        self._remember(event)
         return self._rows_of(event, state, log_line.line.ts)
 
     def _rows_of(self, event: Event, state: RunState, ts: str | None) -> list[Row]:
@@ -171,22 +175,27 @@ class Transcript:
             case ConversationOpened() if len(state.conversations) > 1:
                 return self._note(f"{_name(event.agent)} ({event.role}) joined", "cyan")
             case SessionEnd() if event.reason not in _ROUTINE_ENDS:
-                return self._described(event, state)
-        return self._described(event, state) if isinstance(event, _NOTED) else []
+                return self._described(self._without_shown_error(event), state)
+        return self._described(event, state) if _is_noted(event) else []
 
-    def _note_message(self, event: Event) -> None:
-        """Remember what people wrote, until a prompt delivers it."""
+    def _remember(self, event: Event) -> None:
+        """Remember what people wrote, until a prompt delivers it; and the newest error."""
         match event:
             case InboxConsumed() if event.kind in EDITABLE_KINDS:
                 self._texts[event.message] = message_text(bytes(event.body))
             case MessageEdited():
                 self._texts[event.message] = event.text
+            case ErrorEncountered():
+                self._error = event.error or ""
             case MessageDeleted():
                 self._deleted = self._texts.pop(event.message, "")
             case TurnStarted():
                 found = (self._texts.pop(key, None) for key in event.messages)
                 self._delivered[event.conversation] = [text for text in found if text is not None]
                 self._is_reply = any(key.startswith(_DENIAL_PREFIX) for key in event.messages)
+
+    def _without_shown_error(self, event: SessionEnd) -> SessionEnd:
+        return structs.replace(event, summary=None) if event.summary == self._error else event
 
     def _described(self, event: Event, state: RunState) -> list[Row]:
         text = describe_event(event)
@@ -387,6 +396,12 @@ def call_rows(call: PermissionRequested, width: int) -> Iterator[Row]:
         else:
             below = " " * (6 + LABEL_COLUMNS)
             yield from ([Span(part)] for part in wrap_line(text, width, f"      {name}", below))
+
+
+def _is_noted(event: Event) -> bool:
+    if isinstance(event, RecoveryStrategyFailed) and event.rung == START_STEP:
+        return False  # the error that follows says more
+    return isinstance(event, _NOTED)
 
 
 def _decode(line: Line) -> Event | None:

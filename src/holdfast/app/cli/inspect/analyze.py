@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -152,8 +151,11 @@ def logs_of(name: str) -> list[str]:
     """Return the logs at a path, or the log of a run."""
     home = Home()
     if not os.path.exists(name) and os.sep not in name:
-        with suppress(NoSuchRun):  # report the path as missing
+        try:
             name = home.log_path(home.find_run(name))
+        except NoSuchRun:
+            text = f"there is no {name!r}; name a log, a folder with one, or a run (`holdfast ls` lists them)"
+            raise NoSuchRun(text) from None
     run_id = home.run_id_at(name)
     if run_id is not None:
         _warn_if_running(home, run_id)

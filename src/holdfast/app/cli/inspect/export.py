@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
@@ -107,7 +108,8 @@ def _export_bundle(home: Home, run_id: str, path: str, *, as_json: bool) -> int:
         print(json.dumps({"run": run_id, "file": made.path, "bytes": made.bytes, "refs": len(made.manifest.refs)}))
     else:
         print(made.path)
-        sys.stderr.write("continue it on another machine with `holdfast import FILE`, and then no more on this one\n")
+        command = f"holdfast import {shlex.quote(os.path.basename(made.path))}"
+        sys.stderr.write(f"continue it on another machine with `{command}`, and then no more on this one\n")
     return EXIT_OK
 
 

@@ -85,7 +85,9 @@ class StartedRunner(msgspec.Struct, frozen=True):
 
 
 class StopSent(msgspec.Struct, frozen=True):
-    message: str
+    """`message` is null if the run waited for a worker: then it is stopped already."""
+
+    message: str | None
 
 
 class RewindQuery(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from holdfast.core.events.chat import (
     TaskStateChanged,
 )
 from holdfast.core.fold.handlers.base import on
+from holdfast.core.fold.handlers.conversations import close_request
 from holdfast.core.fold.handlers.tasks import next_iteration
 from holdfast.core.log.codec import DECODE_ERRORS, Line
 from holdfast.core.state import PermissionRule, RunState
@@ -41,7 +42,10 @@ def _task_accepted(state: RunState, _: Line, event: TaskAccepted) -> None:
 
 @on(IterationAccepted)
 def _iteration_accepted(state: RunState, _: Line, event: IterationAccepted) -> None:
-    """The next iteration starts without the results of this one."""
+    """The next iteration starts without the results of this one, and without a request that met a limit."""
+    for conversation_id, conversation in state.conversations.items():
+        if conversation.task == str(event.task_id) and conversation.limited:
+            close_request(state, conversation_id, conversation)
     task = _task(state, event.task_id)
     next_iteration(state, task)
     task.accepted += 1

@@ -278,6 +278,14 @@ def _close_turn(conversation: Conversation, stop_reason: str | None) -> None:
         conversation.cuts = 0
 
 
+def close_request(state: RunState, conversation_id: str, conversation: Conversation) -> None:
+    """Its unfinished turn is not continued: a person accepted what there is."""
+    conversation.limited, conversation.last = False, CANCELLED_BY_PERSON
+    conversation.unheard.clear()
+    forget_notices(state, conversation_id)
+    conversation.granted.clear()
+
+
 @on(ToolCalled)
 def _tool_called(state: RunState, _: Line, event: ToolCalled) -> None:
     turn = _conversation(state, event.conversation).turn

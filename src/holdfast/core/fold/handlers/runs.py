@@ -97,7 +97,7 @@ def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
 @on(SessionEnd)
 def _session_end(state: RunState, line: Line, event: SessionEnd) -> None:
     session = state.sessions[line.sid]
-    session.ended, session.end_reason = True, event.reason
+    session.ended, session.end_reason, session.end_detail = True, event.reason, event.summary
 
 
 @on(UsageRecorded)

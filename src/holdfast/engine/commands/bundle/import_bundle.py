@@ -7,6 +7,7 @@ the log must be whole before the run appears.
 import asyncio
 import hashlib
 import os
+import shlex
 import tarfile
 from typing import IO, NamedTuple
 
@@ -63,7 +64,7 @@ async def import_bundle(home: Home, path: str, folder: str | None = None, *, tru
         manifest = await asyncio.to_thread(_unpack, path, stage, home)
         events = await _verify_log(stage, manifest)
         if not trusted:
-            await _check_trust(home, stage, manifest.run)
+            await _check_trust(home, stage, manifest.run, path)
         bundle = os.path.join(stage.folder, REPOSITORY)
         repository = None
         if manifest.refs:
@@ -171,7 +172,7 @@ async def _verify_log(stage: Stage, manifest: Manifest) -> int:
     return result.events
 
 
-async def _check_trust(home: Home, stage: Stage, run_id: str) -> None:
+async def _check_trust(home: Home, stage: Stage, run_id: str, path: str) -> None:
     found: dict[str, None] = {}  # in their order, each once
     base, staged = load_config(home=home).settings, Home(stage.folder)
     with open(os.path.join(staged.folder(run_id), INBOX_FILE), "rb") as inbox:
@@ -183,7 +184,7 @@ async def _check_trust(home: Home, stage: Stage, run_id: str) -> None:
         listed = ", ".join(cut(each, _MAX_SHOWN_CHARS) for each in [*found][:_MAX_SHOWN])
         raise Denied(
             f"the bundle decides what runs here once you resume it: {listed}{more}; nothing was imported. "
-            "If you trust who made it: holdfast import FILE --trust"
+            f"If you trust who made it: holdfast import {shlex.quote(path)} --trust"
         )
 
 

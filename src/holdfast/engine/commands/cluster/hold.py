@@ -6,20 +6,25 @@ does, its worker kills it and its agents before the lease is over: then no two m
 
 import asyncio
 import os
+import socket
 import subprocess
 from contextlib import suppress
 
 import msgspec
 
 from holdfast.engine.commands.cluster.session_report import ReportKind, SessionReport
+from holdfast.engine.commands.cluster.setbacks import set_back
 from holdfast.engine.commands.detach import RUNNER_LOG
 from holdfast.engine.home import Home
+from holdfast.engine.queries.logs import end_of_log
 from holdfast.engine.workspace.repository import FD_MARKER_FILE
+from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.disk import make_directories
 from holdfast.leaf.process.fd_marker import iter_processes_holding
 from holdfast.leaf.process.identity import identify, kill_processes, kill_until_none_left
 from holdfast.leaf.process.own_program import holdfast_command
+from holdfast.store.base import Position
 
 START_S = 60.0  # until its first sign of life
 _PROGRAM = "holdfast.engine.commands.cluster.session_program"
@@ -51,6 +56,7 @@ class Hold:
         """Start the process, and return what it reported, once nothing of it is alive."""
         folder = self._home.folder(self.run_id)
         make_directories(folder)
+        end = await self._end_of_log()
         self._last_sign = asyncio.get_running_loop().time() + START_S - self._silence_s
         with open(os.path.join(folder, RUNNER_LOG), "ab") as log:
             _FAILPOINT.before()
@@ -72,7 +78,20 @@ class Hold:
         finally:
             watching.cancel()
             await asyncio.shield(self.kill())
-        return self._report or SessionReport(ReportKind.DIED, detail=f"its session ended with code {code}")
+        return self._report or await self._death(code, end)
+
+    async def _end_of_log(self) -> Position | None:
+        with suppress(HoldfastError):
+            return await end_of_log(self._home, self.run_id)
+        return None
+
+    async def _death(self, code: int, end: Position | None) -> SessionReport:
+        """The log has the deaths of sessions that began. Others are counted, so that they are not retried for ever."""
+        if self._is_draining or end is None or await self._end_of_log() != end:
+            return SessionReport(ReportKind.DIED, detail=f"its session ended with code {code}")
+        log = os.path.join(self._home.folder(self.run_id), RUNNER_LOG)
+        problem = f"its process ended with code {code} before the session began; see {log} on {socket.gethostname()}"
+        return await set_back(self._home, self.run_id, ReportKind.DIED, problem)
 
     def drain(self) -> None:
         """Ask the session to end cleanly; another worker continues."""

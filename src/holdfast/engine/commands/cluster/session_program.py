@@ -25,7 +25,7 @@ from holdfast.core.summary.limits import resumes_at
 from holdfast.engine.commands.cluster.engine_address import SEEN_OPTION, option_value
 from holdfast.engine.commands.cluster.hold import kill_session_processes, silence_s
 from holdfast.engine.commands.cluster.session_report import ReportKind, SessionReport
-from holdfast.engine.commands.cluster.setbacks import count_setback, delay_s
+from holdfast.engine.commands.cluster.setbacks import set_back
 from holdfast.engine.commands.supervise import count_deaths, park_run
 from holdfast.engine.config.of_run import on_issue_setting, run_config_for
 from holdfast.engine.home import Home
@@ -47,8 +47,6 @@ BEAT_S = 1.0
 _BEATS = 8  # at least, in the time after which a silent session is killed
 LOST_EXIT_S = 2.0  # after its agents are dead, a session that lost its lease has so long to end
 ORPHAN_EXIT_S = 8.0  # so long to end cleanly after the worker died; meanwhile it renews its lease
-MAX_REFUSALS = 6  # in a row, by workers that cannot start the run; then it is parked, and says why
-MAX_FAULTS = 10  # in a row, such as a remote that does not answer; with growing delays, they take about five minutes
 _WAKING_REASONS = (EndReason.IDLE, EndReason.WAITING, EndReason.ALL_DONE)  # as `WAKING_STATUSES`
 _CONTINUING_KINDS = (MessageKind.USER, MessageKind.CHANGE, MessageKind.ANSWER)
 _WAITING_FOR_TIME = (EndReason.QUOTA, EndReason.OUTAGE, EndReason.DAY_BUDGET)
@@ -73,9 +71,9 @@ async def hold(home: Home, run_id: str, options: list[str], handle: SessionHandl
         except DecisionNeeded as error:
             return SessionReport(ReportKind.ENDED, reason=EndReason.WAITING, detail=str(error))
         except BadInput as error:
-            return await _set_back(home, run_id, ReportKind.REFUSED, MAX_REFUSALS, str(error))
+            return await set_back(home, run_id, ReportKind.REFUSED, str(error))
         except HoldfastError as error:
-            return await _set_back(home, run_id, ReportKind.FAILED, MAX_FAULTS, str(error))
+            return await set_back(home, run_id, ReportKind.FAILED, str(error))
 
 
 async def _run_once(home: Home, run_id: str, options: list[str], handle: SessionHandle) -> SessionReport:
@@ -133,19 +131,6 @@ async def _wait_until_released(home: Home, run_id: str, handle: SessionHandle) -
     while not released.done() and handle.reason is None:
         await asyncio.wait({released}, timeout=BEAT_S)
     released.cancel()
-
-
-async def _set_back(home: Home, run_id: str, kind: ReportKind, most: int, problem: str) -> SessionReport:
-    """Leave the run to the next attempt. After several in a row its log says why; a newer run is only left."""
-    after = None
-    with suppress(HoldfastError):
-        count = await count_setback(home, run_id)
-        after = delay_s(count) if kind is ReportKind.FAILED else None
-        view = await view_run(home, run_id)
-        if count >= most and not view.state.newer and view.holder is None:
-            await park_run(home, run_id, problem)
-            return SessionReport(ReportKind.ENDED, reason=EndReason.PARKED, detail=problem)
-    return SessionReport(kind, detail=problem, after_s=after)
 
 
 def send_report(report: SessionReport) -> None:
