@@ -45,7 +45,12 @@ def test_either_mark_is_found_and_both_are_one_process(tmp_path: Path) -> None:
 def test_the_dead_are_not_asked_for_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, asked = os.fspath(tmp_path / "marker"), list[int]()
     listed = fd_marker._descriptors
-    monkeypatch.setattr(fd_marker, "_descriptors", lambda pid: asked.append(pid) or listed(pid))
+
+    def note(pid: int) -> list[tuple[str, str]]:
+        asked.append(pid)
+        return listed(pid)
+
+    monkeypatch.setattr(fd_marker, "_descriptors", note)
     with marker_fds(file) as held, subprocess.Popen(["true"], env={MARK: file}, pass_fds=held) as dead:
         os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
         assert dead.pid not in [process.pid for process in iter_marked_or_holding(MARK, file, file)]

@@ -7,7 +7,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable
-from difflib import get_close_matches
 from enum import Enum, StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -216,6 +215,8 @@ def allowed_values(kind: Any) -> list[str]:
 
 def suggest_instead(word: str, allowed: Any) -> str:
     """The allowed word that is closest, else all allowed words."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and few words are wrong
+
     near = get_close_matches(word, allowed, n=1)
     return f"did you mean {near[0]}?" if near else f"use one of {', '.join(allowed)}"
 

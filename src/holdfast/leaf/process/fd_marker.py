@@ -75,7 +75,9 @@ def iter_processes_holding(
     The descriptor is checked again after the process is identified, because its pid may have been reused in between.
     """
     holder = holder_finder(path, mark)
-    for pid in () if holder is None else pids() if candidates is None else candidates:
+    if holder is None:
+        return
+    for pid in pids() if candidates is None else candidates:
         process = holder(pid)
         if process is not None:
             yield process
