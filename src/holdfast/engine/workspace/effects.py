@@ -178,14 +178,8 @@ class EffectRunner:
             return
         _FAILPOINT_REPAIR.before()
         everybody = folders_of(self.repository.common_dir)[1:] if dropped else []
-        through = True
-        for path in filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())}):
-            try:
-                through &= await rewrite_missing_objects(self.repository, path)
-            except GitKilled:
-                through = False
-            except HoldfastError:
-                pass  # missing, or unreadable for git: the step that needs it reports that
+        folders = filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())})
+        through = await rewrite_missing_objects(self.repository, folders)
         for branch in [] if intact else own:
             with suppress(Denied, GitFailed, OSError):  # the step that needs it reports that
                 await self._reset_branch(trees[branch.task], branch)
