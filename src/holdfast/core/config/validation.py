@@ -144,11 +144,19 @@ def _validate_struct(
         if key not in hints:
             report(InvalidValue((*path, key), f"there is no such key; {suggest_instead(key, hints)}"))
     if require_all:
-        for field in msgspec.structs.fields(kind):
-            if field.required and field.name not in table:
-                report(InvalidValue(path, f"the key {field.name!r} is missing"))
+        for name in _required_keys(kind):
+            if name not in table:
+                report(InvalidValue(path, f"the key {name!r} is missing"))
     known = {key: item for key, item in table.items() if key in hints}
     return _validate_entries(known, lambda key: hints[key], path, report, require_all=require_all)
+
+
+def _required_keys(kind: type[msgspec.Struct]) -> list[str]:
+    """The fields without a default. `msgspec.structs.fields` would evaluate the annotation of each."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # the latter of the last fields only
+    optional = zip(reversed(names), reversed(defaults), strict=False)
+    without = len(names) - len(defaults)
+    return [*names[:without], *reversed([name for name, default in optional if default is msgspec.NODEFAULT])]
 
 
 def _validate_entries(
