@@ -23,6 +23,7 @@ _NOT_NEEDED = {
     "holdfast.agents.runtimes.container",  # nor sandbox or tmux: the agent runs on this machine
     "holdfast.agents.runtimes.sandbox",
     "holdfast.agents.runtimes.tmux",
+    "holdfast.app.cli.live.rich_view",  # stderr is no terminal
     "holdfast.app.text.digest",  # with --quiet it is not shown
     "holdfast.app.text.resume_report",
     "holdfast.engine.queries.resumable",  # the run was named

@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from holdfast.app.cli.arguments import Parser, utf8_text
-from holdfast.app.cli.live.live import OutputStyle, choose_style, show_run
+from holdfast.app.cli.live.line_view import OutputStyle
+from holdfast.app.cli.live.live import choose_style, show_run
 from holdfast.app.cli.live.redacted_stderr import redact_stderr
 from holdfast.app.text.screen import fold_line, paint, printable, warn
 from holdfast.core.conversation.permission import Policy
