@@ -9,6 +9,7 @@ from tests.support.wait import until
 
 MAX_PER_TASK = 20  # 17 when this was written; a plain script needs 7
 MAX_TO_FIRST_PROMPT = 6  # of a resume with two worktrees, whatever their number but for `ls-files`
+MAX_TO_PLAN = 9
 HANGS = {"hang": {"how": "turn", "seconds": 3600}}
 WRITES = worker({"write": {"path": "note.txt", "text": "{{cwd}}\n"}}, {"say": "done"})
 
@@ -35,6 +36,15 @@ def commands_in(folder: Path) -> list[str]:
         if "/" not in events[0]["sid"]:
             found += [" ".join(event["argv"]) for event in events if event["event"] == "start"]
     return found
+
+
+def test_plan_starts_few_git_processes(stage: Stage, tmp_path: Path) -> None:
+    """Before its first task: its repository, its base, its worktree, its anchor, and what is not committed."""
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    stage.holdfast("plan", "Say hello", "--agent", stage.book(WRITES), env={"GIT_TRACE2_EVENT": str(trace)})
+    started = commands_in(trace)
+    assert len(started) <= MAX_TO_PLAN, "\n".join(started)
 
 
 def test_resume_starts_few_git_processes(stage: Stage, tmp_path: Path) -> None:
