@@ -74,7 +74,8 @@ def _search(query: str, *, as_json: bool) -> int:
 def _print_table(runs: list[ListedRun]) -> None:
     headed = sys.stdout.isatty()  # a pipe gets the same columns, without a heading, and in full
     now = time.time()
-    rows = [*([_HEADING] if headed else []), *(_cells(run, now) for run in runs)]
+    repositories = {path: _repository_name(path) for path in {run.summary.repo for run in runs}}
+    rows = [*([_HEADING] if headed else []), *(_cells(run, repositories[run.summary.repo], now) for run in runs)]
     widths = column_widths(rows)
     shown = _visible_columns(widths, terminal_width()) if headed else range(len(widths))
     line = "  ".join(_column_format(column, widths[column]) for column in shown)
@@ -109,7 +110,7 @@ def _column_format(column: int, width: int) -> str:
     return f"{{{column}:>{width}}}" if column in _RIGHT_ALIGNED else f"{{{column}:{width}}}"
 
 
-def _cells(run: ListedRun, now: float) -> tuple[str, ...]:
+def _cells(run: ListedRun, repository: str, now: float) -> tuple[str, ...]:
     name, status, summary = run
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
     cells = (
@@ -117,7 +118,7 @@ def _cells(run: ListedRun, now: float) -> tuple[str, ...]:
         status_with_countdown(status, summary.resumes_at, now),
         "you" if summary.needs and status not in _SETTLED else "-",
         tasks,
-        _repository_name(summary.repo),
+        repository,
         _age(summary.updated, now),
         f"{f'[{summary.adopted}] ' if summary.adopted else ''}{summary.goal or summary.slug or ''}",
     )
