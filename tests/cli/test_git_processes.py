@@ -1,11 +1,16 @@
 """How often a run starts git: each start costs more than what most of them do."""
 
+import asyncio
 import json
 from pathlib import Path
 
 from tests.support.cli_stage import Stage, worker
+from tests.support.wait import until
 
 MAX_PER_TASK = 20  # 17 when this was written; a plain script needs 7
+MAX_TO_FIRST_PROMPT = 6  # of a resume with two worktrees, whatever their number but for `ls-files`
+MAX_TO_PLAN = 9
+HANGS = {"hang": {"how": "turn", "seconds": 3600}}
 WRITES = worker({"write": {"path": "note.txt", "text": "{{cwd}}\n"}}, {"say": "done"})
 
 
@@ -31,3 +36,32 @@ def commands_in(folder: Path) -> list[str]:
         if "/" not in events[0]["sid"]:
             found += [" ".join(event["argv"]) for event in events if event["event"] == "start"]
     return found
+
+
+def test_plan_starts_few_git_processes(stage: Stage, tmp_path: Path) -> None:
+    """Before its first task: its repository, its base, its worktree, its anchor, and what is not committed."""
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    stage.holdfast("plan", "Say hello", "--agent", stage.book(WRITES), env={"GIT_TRACE2_EVENT": str(trace)})
+    started = commands_in(trace)
+    assert len(started) <= MAX_TO_PLAN, "\n".join(started)
+
+
+def test_resume_starts_few_git_processes(stage: Stage, tmp_path: Path) -> None:
+    """After a kill it looks for what is lost, and where its branches and worktrees are."""
+    with stage.start("run", stage.tasks("T-1", "T-2"), "--agent", stage.book(worker(HANGS))) as runner:
+        asyncio.run(until(lambda: stage_prompts(stage) == 1))
+        runner.kill()
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    with stage.start("resume", stage.only_run(), env={"GIT_TRACE2_EVENT": str(trace)}) as runner:
+        asyncio.run(until(lambda: stage_prompts(stage) == 2))
+        runner.kill()
+    started = commands_in(trace)
+    assert len(started) <= MAX_TO_FIRST_PROMPT, "\n".join(started)
+
+
+def stage_prompts(stage: Stage) -> int:
+    """How many prompts the only run has sent."""
+    logs = [*Path(stage.home, "runs").glob("*/events.jsonl")]
+    return sum(log.read_bytes().count(b'"turn.started"') for log in logs)

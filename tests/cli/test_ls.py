@@ -2,10 +2,12 @@
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from holdfast.app.cli.inspect.ls import _age
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import SessionEnd
@@ -210,3 +212,13 @@ def test_home_that_is_a_file_is_bad_input_with_the_next_step(holdfast: Program, 
     for command in (["ls"], ["doctor"], ["show", "x"]):
         complaint = holdfast(*command, code=2, env={"HOLDFAST_HOME": os.path.join(path, below).rstrip("/")}).complaint
         assert complaint.endswith(f"{path} is not a folder; set HOLDFAST_HOME to a writable folder")
+
+
+@pytest.mark.parametrize("first", ["1999-12-31", "2000-02-28", "2023-12-30", "2024-02-28", "2100-02-27"])
+def test_an_age_is_right_over_leap_days_and_ends_of_years(first: str) -> None:
+    began = datetime.fromisoformat(f"{first}T23:59:30+00:00")
+    for later, age in ((30, "30s"), (60, "1m"), (7_200, "2h"), (86_400 * 4, "4d"), (86_400 * 800, "800d")):
+        now = began + timedelta(seconds=later)
+        assert _age(began.strftime("%Y-%m-%dT%H:%M:%S.123Z"), now.timestamp()) == age
+    assert _age(began.isoformat(), datetime(1990, 1, 1, tzinfo=UTC).timestamp()) == "0s"
+    assert _age("yesterday", 0) == "-"

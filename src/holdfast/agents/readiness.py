@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from holdfast.agents.environment import plain_environment
 from holdfast.agents.registry import MODEL_VARIABLE, AgentDefinition, environment_for, install_advice
-from holdfast.agents.runtimes.sandbox import check_bwrap
 from holdfast.leaf.errors import BadInput
 
 _VERSION_TIMEOUT_S = 20.0
@@ -75,6 +74,8 @@ def start_problem(entry: AgentDefinition, model: str | None = None, *, reads_pla
 
 def sandbox_problem() -> str | None:
     """Return why no agent can run in a sandbox here."""
+    from holdfast.agents.runtimes.sandbox import check_bwrap  # noqa: PLC0415 - few agents are in one
+
     try:
         check_bwrap(shutil.which("bwrap"))
     except BadInput as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.store.index import RunIndex
     from holdfast.store.postgres.workers import PostgresWorkers
 
-__all__ = ["LOG", "Home", "log_file"]
+__all__ = ["LOG", "Home", "log_file", "user_config_file"]
 
 _ID_SUFFIX_CHARS = 7  # "-" and the six characters that make a slug an id
 _MAX_IDS_SHOWN = 8  # in one line
@@ -175,11 +175,7 @@ class Home:
 
     @property
     def config_file(self) -> str:
-        """The user's config file: `$HOLDFAST_CONFIG`, else `holdfast/config.toml` in the XDG config directory."""
-        if named := os.environ.get("HOLDFAST_CONFIG"):
-            return os.path.abspath(named)
-        folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-        return os.path.join(folder, "holdfast", "config.toml")
+        return user_config_file()
 
     def check_writable(self) -> None:
         """Raise `BadInput` if the path is no folder and cannot become one, `StorageFailed` if it cannot be written."""
@@ -265,6 +261,14 @@ class Home:
         if os.path.dirname(folder) != os.path.realpath(self.runs_folder):
             return None
         return os.path.basename(folder) if has_log(folder) else None
+
+
+def user_config_file() -> str:
+    """The user's config file: `$HOLDFAST_CONFIG`, else `holdfast/config.toml` in the XDG config directory."""
+    if named := os.environ.get("HOLDFAST_CONFIG"):
+        return os.path.abspath(named)
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(folder, "holdfast", "config.toml")
 
 
 def _chosen_store(config_file: str) -> str | None:

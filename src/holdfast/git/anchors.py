@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from holdfast.core.log.anchors import CHAIN_TRAILER, RUN_TRAILER, Anchor, RecordedAnchor, anchors_in
 from holdfast.core.work.names import chain_ref
+from holdfast.git.ref_files import has_no_refs
 from holdfast.git.repository import Repository
 
 _IDENTITY = {
@@ -20,13 +21,14 @@ _READ_TIMEOUT_S = 600.0  # reads every commit of the repository
 
 
 async def write_anchor(repository: Repository, run_id: str, anchor: Anchor) -> None:
-    """Add an anchor to the run's ref. Runs two git commands, and four for the first anchor."""
+    """Add an anchor to the run's ref. Runs two git commands, and three for the first anchor."""
     ref = chain_ref(run_id)
     message = f"Log of {run_id}\n\n{RUN_TRAILER}: {run_id}\n{CHAIN_TRAILER}: {anchor}"
-    added = await repository.git.try_execute(
-        "commit-tree", "-p", ref, "-m", message, f"{ref}^{{tree}}", extra_env=_IDENTITY
-    )
-    if added.code:  # there is no ref yet
+    added = None
+    if not has_no_refs(repository.common_dir, ref):
+        command = ("commit-tree", "-p", ref, "-m", message, f"{ref}^{{tree}}")
+        added = await repository.git.try_execute(*command, extra_env=_IDENTITY)
+    if added is None or added.code:  # there is no ref yet
         tree = await repository.empty_tree()
         added = await repository.git.execute("commit-tree", "-m", message, tree, extra_env=_IDENTITY)
     await repository.set_ref(ref, added.text)

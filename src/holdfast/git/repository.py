@@ -283,6 +283,20 @@ async def find_repository(path: str, *, env_markers: Mapping[str, str] | None = 
     return Repository(os.path.realpath(answer.text), env_markers=env_markers)
 
 
+async def find_checkout(path: str) -> tuple[Repository, str | None]:
+    """Return the repository that a folder belongs to, and the top folder of its worktree; None when it is in none."""
+    if os.path.isdir(path):
+        answer = await Git(path).run("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
+        if answer.code == 0 and len(answer.lines) == 2:  # noqa: PLR2004 - a path may contain a newline
+            common_dir, top = map(os.path.realpath, answer.lines)
+            return Repository(common_dir), top
+    repository = await find_repository(path)
+    try:
+        return repository, await worktree_top(path)
+    except BadInput:
+        return repository, None
+
+
 async def worktree_top(path: str) -> str:
     """Return the top folder of the worktree that a folder belongs to."""
     answer = await Git(path).run("rev-parse", "--path-format=absolute", "--show-toplevel")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -148,6 +147,8 @@ def _make_commands(facts: ProjectFacts) -> list[CheckCommand]:
 
 def _pyproject_tools(facts: ProjectFacts) -> dict[str, Any]:
     """The tables of tools in pyproject.toml; empty when it is invalid: the tools themselves report that."""
+    import tomllib  # noqa: PLC0415 - slow to import, and many projects have no such file
+
     with suppress(tomllib.TOMLDecodeError, RecursionError):
         tools = tomllib.loads(facts.texts.get("pyproject.toml", "")).get("tool")
         return tools if isinstance(tools, dict) else {}

@@ -318,4 +318,8 @@ async def test_a_look_takes_as_many_git_processes_for_many_worktrees_as_for_one(
     async with open_workspace(Home(home), run_id, "resume") as workspace:
         for number in range(8):
             await workspace.open_worktree(f"T-{number}")
-    assert await processes("many") == 3
+        assert await processes("many") == 2, "none is ahead of the run's branch"
+        for number in (1, 2):
+            write(workspace.worktree(f"T-{number}").path, {"new.txt": str(number)})
+            await workspace.commit(f"T-{number}", "Work")
+    assert await processes("ahead") == 3

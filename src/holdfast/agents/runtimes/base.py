@@ -5,7 +5,7 @@ start. Processes on this machine carry markers; only a container may run elsewhe
 """
 
 from holdfast.agents.launch import Launch, SpawnCommand
-from holdfast.agents.runtimes import container, local, sandbox, tmux
+from holdfast.agents.runtimes import local
 from holdfast.leaf.errors import BadInput
 
 
@@ -14,18 +14,26 @@ def spawn_command(launch: Launch) -> SpawnCommand:
     strings = (*launch.command, *launch.environment, *launch.environment.values())
     if any("\0" in string for string in strings):  # NUL ends an argument
         raise BadInput(f"cannot start {launch.command[0]!r}: its arguments or variables contain a NUL character")
-    match launch.runtime.kind:
+    match launch.runtime.kind:  # most runs use one runtime: the others are not imported
         case "local":
             return local.spawn_command(launch)
         case "sandbox":
+            from holdfast.agents.runtimes import sandbox  # noqa: PLC0415 - as said
+
             return sandbox.spawn_command(launch)
         case "container":
+            from holdfast.agents.runtimes import container  # noqa: PLC0415 - as said
+
             return container.spawn_command(launch)
         case "tmux":
+            from holdfast.agents.runtimes import tmux  # noqa: PLC0415 - as said
+
             return tmux.spawn_command(launch)
 
 
 def end_container(launch: Launch) -> None:
     """End the agent's container, if it has one. Call this when the spawned process is dead."""
     if launch.runtime.kind == "container":
+        from holdfast.agents.runtimes import container  # noqa: PLC0415 - as above
+
         container.end_agent_container(launch)

@@ -9,7 +9,7 @@ import sys
 
 from holdfast import __version__
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, HoldfastError
-from holdfast.leaf.importing import NoCollection
+from holdfast.leaf.importing import NoCollection, import_msgspec
 
 COMMANDS = {
     "run": "run coding agents on a repository",
@@ -70,6 +70,8 @@ GROUPS = {
     "programs": ("agent", "mcp", "worker"),
 }
 
+_ENDED_BY_PYTHON = ("agent", "chat", "demo", "selftest", "serve", "top", "watch", "worker")  # libraries, or threads
+
 _HELP = """\
 holdfast runs coding agents on a git repository and survives every crash.
 
@@ -93,7 +95,7 @@ HELP_WIDTH = 100  # columns of the help files
 def entry() -> None:
     """The `holdfast` program."""
     code = main(sys.argv[1:])
-    if sys.argv[1:] == ["ls"] or sys.argv[1:2] in (["run"], ["resume"], ["mcp"]):
+    if sys.argv[1:2] and sys.argv[1] not in _ENDED_BY_PYTHON:
         os._exit(code)  # everything is written, and Python would take long to forget all that is loaded
     sys.exit(code)
 
@@ -177,6 +179,8 @@ def _dispatch(arguments: list[str]) -> int:
         return EXIT_OK
     _restore_sigchld()
     with NoCollection():
+        if name != "ls":
+            import_msgspec()
         module = __import__(module_of(name), fromlist=["run"])
     try:
         code: int = module.run(rest)

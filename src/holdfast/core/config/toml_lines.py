@@ -4,12 +4,12 @@ Only for documents that `tomllib` parsed without errors.
 """
 
 import re
-import tomllib
 from bisect import bisect_right
 
 KeyPath = tuple[str | int, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_PATH = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _NAME = re.compile(r"""(?:(?:^|\.)[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*)+""")
 _BLANK = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -33,6 +33,10 @@ def format_toml_path(path: KeyPath) -> str:
 
 def parse_key(name: str) -> tuple[str, ...]:
     """The path of a dotted TOML key. `ValueError` when it is not one."""
+    if _BARE_PATH.fullmatch(name):
+        return tuple(name.split("."))
+    import tomllib  # noqa: PLC0415 - slow to import, and few names are quoted
+
     try:
         found = tomllib.loads(f"{name} = 0" if _NAME.fullmatch(name) else "")
     except tomllib.TOMLDecodeError:  # an unknown escape
@@ -117,7 +121,11 @@ class _Scanner:
         quoted = self._text[self._position] in "\"'"
         word = self._match(_TEXT if quoted else _BARE)
         self._skip(_BLANK)
-        return next(iter(tomllib.loads(f"{word} = 0"))) if quoted else word
+        if not quoted:
+            return word
+        import tomllib  # noqa: PLC0415 - as above
+
+        return next(iter(tomllib.loads(f"{word} = 0")))
 
     def _value(self, path: KeyPath) -> None:
         self._skip(_BLANK)

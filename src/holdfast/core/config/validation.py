@@ -7,7 +7,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable
-from difflib import get_close_matches
 from enum import Enum, StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -145,11 +144,19 @@ def _validate_struct(
         if key not in hints:
             report(InvalidValue((*path, key), f"there is no such key; {suggest_instead(key, hints)}"))
     if require_all:
-        for field in msgspec.structs.fields(kind):
-            if field.required and field.name not in table:
-                report(InvalidValue(path, f"the key {field.name!r} is missing"))
+        for name in _required_keys(kind):
+            if name not in table:
+                report(InvalidValue(path, f"the key {name!r} is missing"))
     known = {key: item for key, item in table.items() if key in hints}
     return _validate_entries(known, lambda key: hints[key], path, report, require_all=require_all)
+
+
+def _required_keys(kind: type[msgspec.Struct]) -> list[str]:
+    """The fields without a default. `msgspec.structs.fields` would evaluate the annotation of each."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # the latter of the last fields only
+    optional = zip(reversed(names), reversed(defaults), strict=False)
+    without = len(names) - len(defaults)
+    return [*names[:without], *reversed([name for name, default in optional if default is msgspec.NODEFAULT])]
 
 
 def _validate_entries(
@@ -216,6 +223,8 @@ def allowed_values(kind: Any) -> list[str]:
 
 def suggest_instead(word: str, allowed: Any) -> str:
     """The allowed word that is closest, else all allowed words."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and few words are wrong
+
     near = get_close_matches(word, allowed, n=1)
     return f"did you mean {near[0]}?" if near else f"use one of {', '.join(allowed)}"
 

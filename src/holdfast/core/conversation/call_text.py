@@ -4,7 +4,6 @@ An agent chooses this text, so it must not control the terminal or look like som
 escaped.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -125,7 +124,9 @@ def _diff_lines(diff: FileDiff) -> Iterator[str]:
     if diff.old is None or len(diff.old) + len(diff.new) > _DIFF_CHARS:
         yield from _block("writes", [to_printable(diff.path), *(f"+{to_printable(line)}" for line in new)])
         return
-    changed = difflib.unified_diff(old, new, n=_CONTEXT_LINES, lineterm="")
+    from difflib import unified_diff  # noqa: PLC0415 - slow to import, and few texts have a difference
+
+    changed = unified_diff(old, new, n=_CONTEXT_LINES, lineterm="")
     body = [to_printable(line) for line in changed][2:]  # without the two file name lines
     yield from _block("edits", [to_printable(diff.path), *body])
 

@@ -1,7 +1,6 @@
 """The result of a tool call as text: from the content that the agent showed, else from its raw output."""
 
 from collections.abc import Iterator
-from difflib import unified_diff
 from typing import Any
 
 import msgspec
@@ -63,6 +62,8 @@ def _diff(path: str, old: str, new: str) -> str:
     before, after = old.splitlines(), new.splitlines()
     if max(len(before), len(after)) > _MAX_DIFF_LINES:
         return f"{path}: {len(before)} lines became {len(after)}"
+    from difflib import unified_diff  # noqa: PLC0415 - slow to import, and few calls edit
+
     changed = [line for line in unified_diff(before, after, lineterm="", n=1) if not line.startswith(("---", "+++"))]
     return "\n".join([path, *changed])
 

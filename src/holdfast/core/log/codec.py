@@ -154,7 +154,7 @@ class Codec:
         upcasters: Mapping[tuple[str, int], Upcaster] | None = None,
     ) -> None:
         self.version = version
-        self._decoders = {name: msgspec.json.Decoder(kind) for name, kind in types.items()}
+        self._decoders: dict[str, msgspec.json.Decoder[Event]] = {}  # each made when first used: no log has all types
         self._versions = {name: max(version, kind.envelope_version) for name, kind in types.items()}
         self._types = types
         self._with_raw = frozenset(name for name, kind in types.items() if msgspec.Raw in kind.__annotations__.values())
@@ -166,7 +166,7 @@ class Codec:
 
     def event(self, line: Line) -> Event | None:
         """The typed event; None when its type or version is unknown."""
-        decoder = self._decoders.get(line.type)
+        decoder = self._decoders.get(line.type) or self._new_decoder(line.type)
         if decoder is None or self.is_newer(line):
             return None
         data: bytes | msgspec.Raw = line.data if line.data != JSON_NULL else _NO_DATA
@@ -180,6 +180,13 @@ class Codec:
         except DECODE_ERRORS as error:
             left = _partial_event(self._types[line.type], data)
             raise InvalidEventData(f"data does not fit {line.type}: {error}", left) from None
+
+    def _new_decoder(self, type_: str) -> msgspec.json.Decoder[Event] | None:
+        kind = self._types.get(type_)
+        if kind is None:
+            return None
+        decoder = self._decoders[type_] = msgspec.json.Decoder(kind)
+        return decoder
 
     def _upcast(self, line: Line, data: bytes | msgspec.Raw) -> bytes:
         try:

@@ -1,6 +1,5 @@
 """What a person approves at the gate of a phase: its documents and their changes, its reviews, its tasks."""
 
-import difflib
 import posixpath
 from collections.abc import Iterator
 
@@ -113,7 +112,9 @@ def _diff_since_asked(document: Document) -> str | None:
         return None
     if len(before) + len(document.text) > _DIFF_CHARS:
         return None if before != document.text else ""
-    lines = difflib.unified_diff(before.splitlines(), document.text.splitlines(), n=_CONTEXT_LINES, lineterm="")
+    from difflib import unified_diff  # noqa: PLC0415 - slow to import, and few texts have a difference
+
+    lines = unified_diff(before.splitlines(), document.text.splitlines(), n=_CONTEXT_LINES, lineterm="")
     return "\n".join([*lines][2:])
 
 

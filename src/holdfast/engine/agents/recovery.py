@@ -26,7 +26,6 @@ from holdfast.agents.launch import ANY_ROLE, Launch, Runtime, TmuxSlot, choose_r
 from holdfast.agents.prices import find_price
 from holdfast.agents.process.tree import finish_uncancelled, kill_survivors
 from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
-from holdfast.agents.runtimes.container import find_container
 from holdfast.core.conversation.own_tools import SERVER as OWN_SERVER
 from holdfast.core.conversation.states import (
     Capability,
@@ -430,6 +429,8 @@ class Recovery:
 
     async def _container_id(self, conversation_id: str, runtime: Runtime) -> str | None:
         """Return its agent's container; None if the engine does not answer: the labels still find it."""
+        from holdfast.agents.runtimes.container import find_container  # noqa: PLC0415 - few agents are in one
+
         with suppress(HoldfastError):
             return await asyncio.to_thread(find_container, runtime, self._mark(conversation_id))
         return None

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import tomllib
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -47,6 +46,8 @@ def read_config(file: str) -> ConfigDocument | None:
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}; a config is a TOML file that you can read") from None
     text = _decode(file, content)
+    import tomllib  # noqa: PLC0415 - slow to import, and many homes have no config
+
     try:
         table = tomllib.loads(text)
         lines = key_lines(text)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,13 @@ from holdfast.engine.config.config import Config, load_config
 from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.home import Home
 from holdfast.workflows.builtin import find_workflow
+
+
+class ResumeSettings(NamedTuple):
+    """What a user is told and asked before a run continues."""
+
+    warnings: list[str]
+    on_issue: str
 
 
 def workflow_of(state: RunState) -> Workflow:
@@ -37,9 +44,10 @@ def config_for(home: Home, state: RunState, flags: Mapping[str, Any] | None = No
 
 def on_issue_setting(home: Home, state: RunState) -> str:
     """Return the configured way to continue past an issue."""
-    return run_config_for(home, state).settings.resume.on_issue
+    return resume_settings(home, state).on_issue
 
 
-def config_warnings(home: Home, state: RunState) -> list[str]:
-    """Return the config warnings to show before the run continues."""
-    return config_for(home, state).warnings
+def resume_settings(home: Home, state: RunState) -> ResumeSettings:
+    """Return the config warnings, and the configured way to continue past an issue."""
+    config = config_for(home, state)
+    return ResumeSettings(config.warnings, config.settings.resume.on_issue)

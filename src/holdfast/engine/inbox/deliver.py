@@ -1,7 +1,5 @@
 """Puts a message into a run's inbox, whether or not a process owns the run."""
 
-import getpass
-
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Inbox, Message
 
@@ -16,6 +14,8 @@ async def deliver(inbox: Inbox, message: Message) -> None:
 
 def user_name() -> str:
     try:
-        return getpass.getuser()
+        from getpass import getuser  # noqa: PLC0415 - loads the terminal's module
+
+        return getuser()
     except (KeyError, OSError):
         return "user"

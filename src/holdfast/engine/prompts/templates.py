@@ -3,7 +3,7 @@
 import os
 
 from holdfast.core.state import RunState
-from holdfast.engine.home import Home
+from holdfast.engine.home import user_config_file
 from holdfast.workflows.prompt_templates import REPOSITORY_FOLDER
 
 
@@ -18,4 +18,4 @@ def user_folders(state: RunState, kind: str) -> list[str]:
 
 def user_folders_at(checkout: str | None, kind: str) -> list[str]:
     repository = [os.path.join(checkout, REPOSITORY_FOLDER, kind)] if checkout is not None else []
-    return [*repository, os.path.join(os.path.dirname(Home().config_file), kind)]
+    return [*repository, os.path.join(os.path.dirname(user_config_file()), kind)]

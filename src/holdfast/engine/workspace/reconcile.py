@@ -54,11 +54,14 @@ async def list_runs(repository: Repository, run_id: str | None = None) -> RunLis
 async def observe(
     repository: Repository, run_id: str, folder: str, listing: RunListing | None = None
 ) -> ObservedWorkspace:
-    """Observe the branches and worktrees of a run, in three git calls whatever their number; with a listing, in one."""
+    """Observe the branches and worktrees of a run, in three git calls whatever their number; with a listing, in one.
+
+    Branches that are where the run's own branch is are merged: only for others git is asked.
+    """
     known = listing if listing is not None else await list_runs(repository, run_id)
     heads, main = known.branches.get(run_id, {}), f"refs/heads/{worktree_names(run_id).branch}"
-    merged = {main: heads[main]} if main in heads else {}
-    if len(heads) > len(merged) > 0:
+    merged = {name: commit for name, commit in heads.items() if commit == heads.get(main)}
+    if main in heads and len(merged) < len(heads):
         merged = await repository.refs(f"--merged={main}", f"refs/heads/{BRANCH_PREFIX}{run_id}/")
     branches = {
         name.removeprefix("refs/heads/"): ObservedBranch(commit, merged=name in merged)

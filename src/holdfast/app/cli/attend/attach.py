@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.live.live import LiveView, OutputStyle, choose_style
+from holdfast.app.cli.live.line_view import LineView, OutputStyle
+from holdfast.app.cli.live.live import choose_style, open_view
 from holdfast.app.cli.named_run import add_run, find_run
 from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import status_text
@@ -88,7 +89,7 @@ async def _watch_session(home: Home, run_id: str, style: OutputStyle) -> None:
     follower = await Follower.create(home, run_id)
     run_view = await view_run(home, run_id)
     _print_status(f"attached to {run_id}; Ctrl-C detaches, the run continues")
-    view = LiveView(home, run_id, follower, style)
+    view = open_view(home, run_id, follower, style)
     free = asyncio.ensure_future(wait_until_free(home, run_id))
     showing = asyncio.ensure_future(
         _show_run(view, format_digest(await digest_of(home, run_id, view=run_view), run_id))
@@ -107,7 +108,7 @@ async def _watch_session(home: Home, run_id: str, style: OutputStyle) -> None:
     await _print_outcome(home, run_id, style)
 
 
-async def _show_run(view: LiveView, digest: list[str]) -> None:
+async def _show_run(view: LineView, digest: list[str]) -> None:
     if digest:
         await view.print_lines(*digest, "")
     await view.follow()

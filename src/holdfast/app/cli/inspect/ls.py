@@ -74,7 +74,8 @@ def _search(query: str, *, as_json: bool) -> int:
 def _print_table(runs: list[ListedRun]) -> None:
     headed = sys.stdout.isatty()  # a pipe gets the same columns, without a heading, and in full
     now = time.time()
-    rows = [*([_HEADING] if headed else []), *(_cells(run, now) for run in runs)]
+    repositories = {path: _repository_name(path) for path in {run.summary.repo for run in runs}}
+    rows = [*([_HEADING] if headed else []), *(_cells(run, repositories[run.summary.repo], now) for run in runs)]
     widths = column_widths(rows)
     shown = _visible_columns(widths, terminal_width()) if headed else range(len(widths))
     line = "  ".join(_column_format(column, widths[column]) for column in shown)
@@ -109,7 +110,7 @@ def _column_format(column: int, width: int) -> str:
     return f"{{{column}:>{width}}}" if column in _RIGHT_ALIGNED else f"{{{column}:{width}}}"
 
 
-def _cells(run: ListedRun, now: float) -> tuple[str, ...]:
+def _cells(run: ListedRun, repository: str, now: float) -> tuple[str, ...]:
     name, status, summary = run
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
     cells = (
@@ -117,7 +118,7 @@ def _cells(run: ListedRun, now: float) -> tuple[str, ...]:
         status_with_countdown(status, summary.resumes_at, now),
         "you" if summary.needs and status not in _SETTLED else "-",
         tasks,
-        _repository_name(summary.repo),
+        repository,
         _age(summary.updated, now),
         f"{f'[{summary.adopted}] ' if summary.adopted else ''}{summary.goal or summary.slug or ''}",
     )
@@ -132,19 +133,25 @@ def _repository_name(path: str | None) -> str:
 def _age(since: str | None, now: float) -> str:
     """Return how long ago a run was active, in one unit: `45s`, `5m`, `3h`, `12d`.
 
-    The time is ISO, in UTC; parsers of it load slowly.
+    The time is ISO, in UTC; parsers of it load slowly, and `time.mktime` asks the disk for the time zone at each call.
     """
     since = since or ""
     parts = (since[0:4], since[5:7], since[8:10], since[11:13], since[14:16], since[17:19])
     if not since[17:18] or not "".join(parts).isdecimal():
         return "-"
     year, month, day, hour, minute, second = map(int, parts)
-    started = time.mktime((year, month, day, hour, minute, second, 0, 0, 0)) - time.timezone
+    started = ((_days_until(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
     seconds = max(0, int(now - started))
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def _days_until(year: int, month: int, day: int) -> int:
+    """Return the days from 1970 to a date. The year begins in March here, so that a leap day is its last."""
+    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)  # noqa: PLR2004 - after February
+    return year * 365 + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day - 719_469
 
 
 def _print_json(rows: list[dict[str, object]]) -> None:

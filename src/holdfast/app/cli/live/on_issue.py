@@ -4,7 +4,6 @@ import argparse
 import sys
 
 from holdfast.app.cli.arguments import Parser, utf8_text
-from holdfast.app.text.resume_report import format_report, instruction_context
 from holdfast.app.text.screen import printable
 from holdfast.core.decide.resume import ON_ISSUE, Choice, ResumeChoice, ResumeDecision
 from holdfast.engine.queries.logs import RunView
@@ -56,6 +55,8 @@ def is_terminal() -> bool:
 
 def ask_choice(view: RunView) -> ResumeChoice:
     """Ask until the answer is one of the letters. The end of the input, or Ctrl-C, changes nothing."""
+    from holdfast.app.text.resume_report import format_report, instruction_context
+
     decision = view.analysis.decision
     sys.stderr.write(format_report(view.analysis) + "\n\n")
     options = {option.key: option for option in decision.options}

@@ -9,15 +9,17 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.app.cli.arguments import Parser, utf8_text
-from holdfast.app.cli.live.live import OutputStyle, choose_style, show_run
+from holdfast.app.cli.live.line_view import OutputStyle
+from holdfast.app.cli.live.live import choose_style, show_run
 from holdfast.app.cli.live.redacted_stderr import redact_stderr
 from holdfast.app.text.screen import fold_line, paint, printable, warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.run_status import RunStatus
+from holdfast.core.state import RunState
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import end_of_log, view_run
@@ -134,31 +136,37 @@ def _parse_value(text: str) -> Any:
         return text
 
 
+class Beginning(NamedTuple):
+    """How a session begins: by a function that chooses, and by the same choice as options for a detached runner.
+
+    A caller that has read the log gives the run's state.
+    """
+
+    choose: Chooser
+    runner_options: Sequence[str] = ()
+    state: RunState | None = None
+
+
 def run_and_show(
-    home: Home,
-    run_id: str,
-    choose: Chooser,
-    flags: Mapping[str, Any],
-    options: argparse.Namespace,
-    runner_options: Sequence[str] = (),
+    home: Home, run_id: str, beginning: Beginning, flags: Mapping[str, Any], options: argparse.Namespace
 ) -> int:
-    """Run a session and show it. `runner_options` pass the resume choice on to a detached runner."""
+    """Run a session and show it."""
     redact_stderr()
     if options.detach or choose_style(options) in (
         OutputStyle.JSON,
         OutputStyle.QUIET,
     ):  # otherwise the log shows the warning
-        warning = asyncio.run(cost_cap_warning(home, run_id, flags))
+        warning = asyncio.run(cost_cap_warning(home, run_id, flags, beginning.state))
         warn([warning] if warning is not None else [])
     if options.detach:
-        pid = asyncio.run(start_detached(home, run_id, *_flag_options(flags), *runner_options))
+        pid = asyncio.run(start_detached(home, run_id, *_flag_options(flags), *beginning.runner_options))
         _print_result(
             options,
             {"run": run_id, "pid": pid},
             f"{run_id} started (pid {pid}); watch it with: holdfast attach {run_id}",
         )
         return EXIT_OK
-    ended = asyncio.run(_run_and_watch(home, run_id, choose, dict(flags), options))
+    ended = asyncio.run(_run_and_watch(home, run_id, beginning.choose, dict(flags), options))
     is_unchanged = ended.reason == EndReason.ALL_DONE and asyncio.run(_has_no_commit(home, run_id))
     text = f"{paint('done', 'green')}, nothing was changed" if is_unchanged else _end_message(run_id, ended)
     _print_result(options, {"run": run_id, "ended": ended.reason, "detail": ended.detail}, text)

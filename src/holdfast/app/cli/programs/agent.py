@@ -1,6 +1,7 @@
 """`holdfast agent`: the agents that come with Holdfast. Each speaks ACP on stdin and stdout."""
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.leaf.importing import NoCollection
 
 PROGRAMS = {  # each has a module agent_NAME.py with a function `run`
     "builtin": "a coding agent for any model endpoint",
@@ -14,7 +15,8 @@ _EXAMPLES = """\
 
 def run(arguments: list[str]) -> int:
     if arguments and arguments[0] in PROGRAMS:
-        module = __import__(f"holdfast.app.cli.programs.agent_{arguments[0]}", fromlist=["run"])
+        with NoCollection():
+            module = __import__(f"holdfast.app.cli.programs.agent_{arguments[0]}", fromlist=["run"])
         code: int = module.run(arguments[1:])
         return code
     width = max(map(len, PROGRAMS))

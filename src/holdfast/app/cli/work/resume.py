@@ -9,21 +9,18 @@ from collections.abc import Sequence
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.on_issue import add_on_issue, ask_choice, ask_line, is_terminal, print_choice_warning
-from holdfast.app.cli.live.run_session import add_options, flags_from_options, run_and_show
+from holdfast.app.cli.live.run_session import Beginning, add_options, flags_from_options, run_and_show
 from holdfast.app.cli.named_run import print_chosen
-from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase, ResumeChoice, ResumeDecision, given_choice, is_choice_due
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import resume_options
 from holdfast.engine.home import Home
-from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import RunView, end_of_log, view_run
 from holdfast.engine.queries.placement import is_cluster_run
-from holdfast.engine.queries.resumable import find_resumable_runs
 from holdfast.engine.queries.runs import ListedRun
-from holdfast.engine.queries.setup.run_settings import config_warnings, on_issue_setting
+from holdfast.engine.queries.setup.run_settings import ResumeSettings, resume_settings
 from holdfast.leaf.errors import DecisionNeeded, NothingToDo, PositionMismatch
 
 _EXAMPLES = """\
@@ -59,7 +56,8 @@ def run(arguments: list[str]) -> int:
     home = Home()
     run_id = _choose_run(home, options)
     view = asyncio.run(view_run(home, run_id))
-    chosen = _choose_how(home, run_id, view, options)
+    settings = resume_settings(home, view.state)
+    chosen = _choose_how(home, view, settings, options)
     runner_options = [*(resume_options(chosen) if chosen is not None else []), *(["--now"] if options.now else [])]
     if is_cluster_run(view.state):
         from holdfast.app.cli.live.cluster import submit_and_show
@@ -71,14 +69,18 @@ def run(arguments: list[str]) -> int:
 
     def choose(analysis: Analysis) -> ResumeChoice | None:
         """The run may have ended or died since it was looked at: what was given holds for it as it is now."""
-        return chosen if chosen is not None else _given_choice(home, view, analysis.decision, options)
+        return chosen if chosen is not None else _given_choice(analysis.decision, settings, options)
 
-    return run_and_show(home, run_id, choose, flags_from_options(options), options, runner_options)
+    return run_and_show(
+        home, run_id, Beginning(choose, runner_options, view.state), flags_from_options(options), options
+    )
 
 
 def _choose_run(home: Home, options: argparse.Namespace) -> str:
     if options.run is not None:
         return home.run_id_at(options.run) or home.find_run(options.run)
+    from holdfast.engine.queries.resumable import find_resumable_runs
+
     runs = asyncio.run(find_resumable_runs(home, os.getcwd()))
     found = runs.here or (runs.elsewhere if options.anywhere else [])
     if not found and runs.elsewhere:
@@ -116,16 +118,21 @@ def _list_elsewhere(runs: Sequence[ListedRun], *, as_json: bool) -> None:
         )
 
 
-def _choose_how(home: Home, run_id: str, view: RunView, options: argparse.Namespace) -> ResumeChoice | None:
+def _choose_how(
+    home: Home, view: RunView, settings: ResumeSettings, options: argparse.Namespace
+) -> ResumeChoice | None:
     """Ask before anything is started, so that Ctrl-C at the question changes nothing."""
-    warn(config_warnings(home, view.state))
+    warn(settings.warnings)
     if not (options.quiet or options.json) and view.status != RunStatus.RUNNING:
-        for line in format_digest(asyncio.run(digest_of(home, run_id, view=view)), run_id):
+        from holdfast.app.text.digest import format_digest
+        from holdfast.engine.queries.digest import digest_of
+
+        for line in format_digest(asyncio.run(digest_of(home, view.run_id, view=view)), view.run_id):
             sys.stderr.write(f"{line}\n")
     decision = view.analysis.decision
     if view.status == RunStatus.RUNNING or decision.case is ResumeCase.COMPLETE:
         return None
-    chosen = _given_choice(home, view, decision, options)
+    chosen = _given_choice(decision, settings, options)
     if not is_choice_due(decision, options.on_issue):
         return chosen
     if chosen is not None:
@@ -136,7 +143,7 @@ def _choose_how(home: Home, run_id: str, view: RunView, options: argparse.Namesp
 
 
 def _given_choice(
-    home: Home, view: RunView, decision: ResumeDecision, options: argparse.Namespace
+    decision: ResumeDecision, settings: ResumeSettings, options: argparse.Namespace
 ) -> ResumeChoice | None:
-    default = on_issue_setting(home, view.state) if options.instructions is None else None
+    default = settings.on_issue if options.instructions is None else None
     return given_choice(decision, on_issue=options.on_issue, instructions=options.instructions, default=default)

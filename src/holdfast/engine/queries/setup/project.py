@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.engine.config.files import PROJECT_FILE
-from holdfast.git.repository import find_repository, worktree_top
+from holdfast.git.repository import find_checkout, find_repository
 from holdfast.git.worktrees.uncommitted import uncommitted_paths
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.project_setup import SetupCommand, setup_commands
@@ -23,10 +23,8 @@ async def uncommitted_changes(repo: str) -> list[str]:
 
     Without the config file of Holdfast: a run takes that from the checkout, committed or not.
     """
-    repository = await find_repository(repo)
-    try:
-        top = await worktree_top(repo)
-    except BadInput:
+    repository, top = await find_checkout(repo)
+    if top is None:
         return []
     return [path for path in await uncommitted_paths(repository, top) if path != PROJECT_FILE]
 
