@@ -11,6 +11,7 @@ from tests.cli.test_run_chat import chat, conversation, say
 from tests.cli.test_run_permissions import COMMAND
 from tests.support.cli_stage import HANG, Stage, outcome, wait_for_event
 from tests.support.crash_suite.warm_programs import KILLED
+from tests.support.variants import every
 
 
 def fork(stage: Stage, run: str, *options: str) -> str:
@@ -145,7 +146,7 @@ POINTS = (
 )
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", every(2, POINTS))
 def test_killed_fork_is_whole_or_no_run(stage: Stage, point: str) -> None:
     run = three_turns(stage)
     before = set(runs(stage))

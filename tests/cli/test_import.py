@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from holdfast.store.files.layout import run_folder
 from tests.cli.foreign_sessions import git
 from tests.cli.program import Program, failpoint_environment
 from tests.support.cli_stage import HANG, HELLO, Stage, branch, killed, worker
+from tests.support.variants import first
 
 Members = dict[str, bytes]
 
@@ -280,9 +281,12 @@ KILLS = (
 )
 
 
-def test_killed_import_leaves_a_whole_run_or_nothing(stage: Stage, finished: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("failpoints", first(*((KILLS[part::3],) for part in range(3))))
+def test_killed_import_leaves_a_whole_run_or_nothing(
+    stage: Stage, finished: str, tmp_path: Path, failpoints: Sequence[str]
+) -> None:
     path = _export(stage, finished)
-    for number, failpoint in enumerate(KILLS):
+    for number, failpoint in enumerate(failpoints):
         place = tmp_path / str(number)
         place.mkdir()
         git(place, "clone", "-q", stage.project.path, "clone")

@@ -19,6 +19,7 @@ from tests.cli.test_run_chat import chat, conversation, say
 from tests.support.cli_stage import EVALUATE, HANG, SUBMIT, Stage, worker
 from tests.support.crash_suite.scenarios import PIPELINE
 from tests.support.crash_suite.warm_programs import KILLED
+from tests.support.variants import every
 
 # What an agent does that was told the history: it repeats all that it was told
 RETOLD = {
@@ -252,7 +253,7 @@ def test_documents_that_were_taken_back_are_not_taken_for_edits(stage: Stage) ->
     assert all("planning.md" in warning for warning in warnings)
 
 
-@pytest.mark.parametrize("point", ["run.rewind.before", "run.rewind.after"])
+@pytest.mark.parametrize("point", every(2, ["run.rewind.before", "run.rewind.after"]))
 def test_documents_of_a_killed_rewind_are_not_taken_for_edits(stage: Stage, point: str) -> None:
     agent = stage.book(*PIPELINE.turns)
     run = stage.run("write the page", "--workflow", "pipeline", "--agent", agent, code=WAITS)
@@ -453,7 +454,7 @@ POINTS = (
 )
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", every(3, POINTS))
 def test_killed_rewind_is_finished_by_the_next_start(stage: Stage, point: str) -> None:
     """A rewind that is in the log happened; one that is not did not, and is asked for again."""
     run = three_turns(stage)

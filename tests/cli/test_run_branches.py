@@ -209,7 +209,15 @@ def test_the_doctor_links_a_worktree_whose_git_is_gone(stage: Stage, how: str) -
 
 @pytest.mark.parametrize(
     "point",
-    ["effect.worktree.link.before", "worktree.link.set-aside", "worktree.link.entered", "effect.worktree.link.after"],
+    every(
+        3,
+        [
+            "effect.worktree.link.before",
+            "worktree.link.set-aside",
+            "worktree.link.entered",
+            "effect.worktree.link.after",
+        ],
+    ),
 )
 def test_killed_while_a_worktree_is_linked_it_ends_the_same(stage: Stage, point: str) -> None:
     agent = stage.book(EVALUATE, worker(run_of(WORK, *GIT_GONE["replaced"]), SUBMIT))
@@ -222,7 +230,8 @@ def test_killed_while_a_worktree_is_linked_it_ends_the_same(stage: Stage, point:
 
 
 @pytest.mark.parametrize(
-    "point", ["worktree.remove.moved", "worktree.link.set-aside", "worktree.link.entered", "worktree.remove.saved"]
+    "point",
+    every(2, ["worktree.remove.moved", "worktree.link.set-aside", "worktree.link.entered", "worktree.remove.saved"]),
 )
 def test_killed_while_a_run_with_such_a_worktree_is_reset_it_is_reset_the_next_time(stage: Stage, point: str) -> None:
     run = interrupted(stage, "replaced")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import BLOCKED, EVALUATE, SUBMIT, Stage, branch, worker
+from tests.support.variants import every
 
 KILLED = -9
 LOOP = ("--workflow", "loop")
@@ -63,7 +64,10 @@ def test_a_commit_on_top_of_a_placeholder_stays_and_the_placeholder_goes(stage: 
 
 
 @pytest.mark.parametrize(
-    "point", ["effect.commit.unwind.before", "commit.unwind.kept", "effect.commit.unwind.after", "effect.commit.before"]
+    "point",
+    every(
+        3, ["effect.commit.unwind.before", "commit.unwind.kept", "effect.commit.unwind.after", "effect.commit.before"]
+    ),
 )
 def test_killed_while_a_placeholder_is_taken_back_it_ends_the_same(stage: Stage, point: str) -> None:
     run = failed(stage, mine="mine\n")

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, worker
 from tests.support.projects import write
+from tests.support.variants import every
 
 KILLED = -9
 LOOP = ("--workflow", "loop")
@@ -94,16 +95,19 @@ def test_setup_command_that_is_missing_is_named(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     "point",
-    [
-        f"{point}:{number}"
-        for point in (
-            "worktree.supply.before",
-            "worktree.supply.after",
-            "worktree.setup.before",
-            "worktree.setup.after",
-        )
-        for number in (1, 2)
-    ],
+    every(
+        3,
+        [
+            f"{point}:{number}"
+            for point in (
+                "worktree.supply.before",
+                "worktree.supply.after",
+                "worktree.setup.before",
+                "worktree.setup.after",
+            )
+            for number in (1, 2)
+        ],
+    ),
 )
 def test_killed_during_its_setup_a_worktree_is_set_up_again(stage: Stage, point: str) -> None:
     given = (*options(stage), *supplied(stage), *setup(INSTALL), *check("ready", "test -e .deps"))

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, branch, killed, wait_for_event, worker
+from tests.support.variants import every
 from tests.support.wait import until
 
 HANG = {"hang": {"how": "turn", "seconds": 100, "once": True}}
@@ -70,7 +71,7 @@ def test_an_agent_whose_branch_was_deleted_is_told_so_and_what_is_lost(stage: St
 
 
 @pytest.mark.parametrize(
-    "point", ["effect.branch.restore.before", "effect.branch.restore.after", "effect.worktree.make.after"]
+    "point", every(2, ["effect.branch.restore.before", "effect.branch.restore.after", "effect.worktree.make.after"])
 )
 def test_a_kill_while_it_is_repaired_does_not_keep_the_agent_from_being_told(
     stage: Stage, run: str, point: str

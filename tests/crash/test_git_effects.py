@@ -15,7 +15,7 @@ def test_every_effect_has_a_scene() -> None:
     assert SCENES.keys() == EFFECTS.keys()
 
 
-@pytest.mark.parametrize("kind", every(2, KINDS))
+@pytest.mark.parametrize("kind", every(3, KINDS))
 async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(prepared: Prepared, kind: str) -> None:
     play = await prepared(kind)
     for point in (INTENT, EFFECT):

@@ -75,7 +75,7 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("next_machine", first("bob", "carol"))
-@pytest.mark.parametrize(("name", "failpoint"), every(2, KILLS))
+@pytest.mark.parametrize(("name", "failpoint"), every(4, KILLS))
 async def test_killed_machine_loses_no_files_of_its_run(
     tmp_path: Path, name: str, failpoint: str, next_machine: str
 ) -> None:
