@@ -74,7 +74,7 @@ def test_a_home_that_is_a_file_is_named(holdfast: Program) -> None:
     with open(holdfast.home, "w", encoding="utf-8"):
         pass
     for command in (("ls",), ("show", "auth"), ("logs", "auth"), ("demo", "--quiet")):
-        assert holdfast.home in holdfast(*command, code=1).complaint
+        assert holdfast.home in holdfast(*command, code=2).complaint
 
 
 def test_without_a_home_of_its_own_it_uses_the_data_folder_of_the_user(holdfast: Program) -> None:

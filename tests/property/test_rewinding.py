@@ -84,6 +84,7 @@ def _taken_back(state: RunState) -> dict[str, object]:
             "boot_id",
             "token",
             "dollars",
+            "estimate",
             "blank",
             "rewound",
             "last_message",
