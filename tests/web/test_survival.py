@@ -75,8 +75,8 @@ async def test_one_of_several_supervisors_resumes_a_run(stage: Stage) -> None:
             os.kill(began["pid"], signal.SIGKILL)
             await until(lambda: len(stage.data(run, "session.start")) == 3)
             active.kill()
-            await until(lambda: waiting.get("/server").json["supervising"])
-            watch.send_signal(signal.SIGTERM)
+            watch.send_signal(signal.SIGTERM)  # it may have been quicker than the other server
             watch.communicate()
+            await until(lambda: waiting.get("/server").json["supervising"])
         await until(lambda: waiting.get(f"/runs/{run}").json["status"] == "done")
     assert len(stage.data(run, "session.start")) == 3

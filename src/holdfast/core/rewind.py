@@ -104,7 +104,8 @@ def _sessions_after(then: RunState, now: RunState, event: RunRewound) -> dict[st
         earlier = then.sessions.get(sid)
         session.abandoned = earlier.abandoned if earlier is not None else not session.upkeep
         if earlier is not None and not earlier.upkeep:
-            session.upkeep, session.ended, session.end_reason = False, earlier.ended, earlier.end_reason
+            session.upkeep, session.ended = False, earlier.ended
+            session.end_reason, session.end_detail = earlier.end_reason, earlier.end_detail
     if newest is not None and not newest.ended and event.undoes is None:
         worked = now.sessions[newest.sid]
         worked.ended, worked.end_reason = True, EndReason.IDLE if then.is_chat else EndReason.REWOUND

@@ -6,13 +6,12 @@ not loose objects, so a branch or an index may name an empty one. Our git comman
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from holdfast.git.process import Git, GitFailed, GitKilled, ProgramOutput
+from holdfast.git.process import Git, GitFailed, ProgramOutput
 from holdfast.git.repository import OBJECT_ID, Repository
 from holdfast.git.worktrees.worktree import Worktree
-from holdfast.leaf.errors import HoldfastError
 
 _OBJECT_FOLDER_NAME = re.compile("[0-9a-f]{2}")
 _OBJECT_FILE_NAME = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # other names belong to a git that is running
@@ -53,55 +52,34 @@ def _loose_objects(objects: str) -> Iterator[str]:
             ]
 
 
-async def rewrite_missing_objects(repository: Repository, folders: Iterable[str]) -> bool:
-    """Write objects that an index names and the repository lost again, from unchanged files of its worktree.
+async def rewrite_missing_objects(repository: Repository, folder: str) -> bool:
+    """Write objects that the index names and the repository lost again, from unchanged files of the worktree.
 
-    False when git failed, for example on a full disk. A folder that is missing, or unreadable for git, is skipped: the
-    step that needs it reports that. Asks for the objects of all worktrees at once, because they share most of them.
+    False when git failed, for example on a full disk.
     """
+    git = Git(
+        folder,
+        env_markers=repository.env_markers,
+        fd_marker=repository.fd_marker,
+        stay_in_folder=True,
+        confinement=repository.confine(folder),
+    )
     succeeded = True
-    indexes: list[tuple[Git, dict[str, str]]] = []
-    for folder in folders:
-        git = Git(
-            folder,
-            env_markers=repository.env_markers,
-            fd_marker=repository.fd_marker,
-            stay_in_folder=True,
-            confinement=repository.confine(folder),
-        )
-        try:
-            indexes.append((git, await _paths_by_object(git)))
-        except GitKilled:
-            succeeded = False
-        except HoldfastError:
-            continue
-    try:
-        missing = await _missing_objects(repository.git, {oid for _, paths in indexes for oid in paths})
-        for git, paths in indexes:
-            for path in [paths[oid] for oid in missing if oid in paths]:
-                file = os.path.join(git.folder, path)
-                if os.path.isfile(file) and not os.path.islink(file):
-                    succeeded &= (await git.try_execute("hash-object", "-w", "--", path)).code == 0
-    except HoldfastError:
-        return False
+    for path in await missing_index_paths(git):
+        file = os.path.join(folder, path)
+        if os.path.isfile(file) and not os.path.islink(file):
+            succeeded &= (await git.try_execute("hash-object", "-w", "--", path)).code == 0
     return succeeded
 
 
 async def missing_index_paths(git: Git) -> list[str]:
     """Return the paths in the index whose objects the repository does not have."""
-    paths = await _paths_by_object(git)
-    return [paths[oid] for oid in await _missing_objects(git, paths)]
-
-
-async def _paths_by_object(git: Git) -> dict[str, str]:
     entries = (entry.partition("\t") for entry in (await git.query("ls-files", "--stage", "-z")).fields())
     parsed = ((info.split(" "), path) for info, _, path in entries)
-    return {oid: path for (mode, oid, _), path in parsed if mode != _SUBMODULE_MODE}
-
-
-async def _missing_objects(git: Git, oids: Iterable[str]) -> list[str]:
-    answer = await git.execute("cat-file", "--batch-check", stdin="".join(f"{oid}\n" for oid in oids).encode())
-    return [line.removesuffix(_MISSING_SUFFIX) for line in answer.lines if line.endswith(_MISSING_SUFFIX)]
+    paths = {oid: path for (mode, oid, _), path in parsed if mode != _SUBMODULE_MODE}
+    oids = "".join(f"{oid}\n" for oid in paths).encode()
+    answer = await git.execute("cat-file", "--batch-check", stdin=oids)
+    return [paths[line.removesuffix(_MISSING_SUFFIX)] for line in answer.lines if line.endswith(_MISSING_SUFFIX)]
 
 
 async def newest_intact_commit(worktree: Worktree, base: str, known_commits: Sequence[str]) -> str | None:

@@ -39,8 +39,6 @@ MODULES = (
     "holdfast.engine.commands.programs.report_tools",
     "holdfast.agents.playbook.program",
     "holdfast.engine.session.session",
-    "mcp.client.stdio",
-    "anyio._backends._asyncio",
 )
 
 

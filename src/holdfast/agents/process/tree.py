@@ -13,6 +13,7 @@ import signal
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from holdfast.agents.launch import PANE_LOST_CODE, Launch
@@ -24,9 +25,10 @@ from holdfast.leaf.process.env_markers import (
     CONVERSATION_MARK,
     RUN_MARK,
     is_unmarked_orphan,
+    iter_marked_processes,
     marked_processes,
 )
-from holdfast.leaf.process.fd_marker import marker_fds, processes_holding
+from holdfast.leaf.process.fd_marker import iter_processes_holding, marker_fds, processes_holding
 from holdfast.leaf.process.identity import (
     MAX_KILL_ROUNDS,
     ProcessIdentity,
@@ -41,7 +43,7 @@ from holdfast.leaf.process.identity import (
     own_identity,
     send_signal,
 )
-from holdfast.leaf.process.marked import iter_marked_or_holding
+from holdfast.leaf.process.proc import pids
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PIPE_BUFFER_BYTES = 1024 * 1024  # in our memory; a longer line is read in pieces
@@ -173,8 +175,10 @@ class ProcessTree:
 
     def _find_marked(self) -> Iterator[ProcessIdentity]:
         """Yield marked processes one by one: a process that forks and exits constantly is missed by a full scan."""
-        marker = self._launch.fd_marker
-        return iter_marked_or_holding(CONVERSATION_MARK, self._mark, marker, self._mark, since=self._start_time)
+        return chain(
+            iter_marked_processes(CONVERSATION_MARK, self._mark, pids(self._start_time)),
+            iter_processes_holding(self._launch.fd_marker, self._mark, pids(self._start_time)),
+        )
 
     def _find_alive(self, table: ProcessTable) -> list[ProcessIdentity]:
         """Return the root and its descendants, marked processes, and unmarked orphans in its folder."""

@@ -32,12 +32,13 @@ class StoppedRuns(NamedTuple):
 
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
     """Stop a run, and return when its session has ended."""
+    await request_stop(home, run_id)
     try:
         async with asyncio.timeout(timeout_s):
-            await request_stop(home, run_id)
             await wait_until_free(home, run_id)
             while await _is_without_owner(home, run_id, _PLACED_LATER):  # its owner died before it read the request
-                await _record_stop(home, run_id)
+                with suppress(NothingToDo):  # it has ended meanwhile
+                    await request_stop(home, run_id)
                 await wait_until_free(home, run_id)
     except TimeoutError:
         raise TimedOut(f"run {run_id} was asked to stop and has not within {timeout_s:g} s; it still will") from None
@@ -45,9 +46,11 @@ async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -
 
 async def request_stop(home: Home, run_id: str) -> str | None:
     """Ask the run's owner to stop, and return the message's id. None if it has no owner yet and is stopped at once."""
-    if await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED)):
-        await _record_stop(home, run_id)
-        return None
+    while await _is_without_owner(home, run_id, (*_PLACED_LATER, EndReason.STOPPED)):
+        if await _record_stop(home, run_id):
+            return None
+        with suppress(NothingToDo):  # the worker that was faster has ended
+            return await _send_request(home, run_id)
     return await _send_request(home, run_id)
 
 
@@ -59,15 +62,15 @@ async def _is_without_owner(home: Home, run_id: str, statuses: Sequence[str]) ->
     return is_cluster_run(view.state) and view.holder is None and view.status in statuses
 
 
-async def _record_stop(home: Home, run_id: str) -> None:
-    """Record the stop in the log: a worker that gets the run reads it there. One that was faster is asked to stop."""
+async def _record_stop(home: Home, run_id: str) -> bool:
+    """Record the stop in the log, where a worker that gets the run reads it. False if a worker was faster."""
     try:
         async with open_run(home.store, run_id) as run:
             start = SessionStart(command="stop", pid=os.getpid())
             await run.begin_session(start, SessionEnd(reason=EndReason.STOPPED))
     except RunOwned:
-        with suppress(NothingToDo):
-            await _send_request(home, run_id)
+        return False
+    return True
 
 
 async def stop_all_runs(home: Home, timeout_s: float = STOP_TIMEOUT_S, *, everywhere: bool = False) -> StoppedRuns:

@@ -127,7 +127,7 @@ def _first_need(state: RunState, needs: Sequence[Need]) -> str | None:
     newest = state.newest_session()
     text = needs[0].text if needs else None
     if newest is not None and newest.end_reason in (EndReason.PARKED, EndReason.ERROR):
-        text = newest.end_detail if all(need.want is NeedKind.MESSAGE for need in needs) else text
+        text = (newest.end_detail or text) if all(need.want is NeedKind.MESSAGE for need in needs) else text
     return text[:_MAX_NEED_CHARS] if text else None
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,9 +54,9 @@ from holdfast.git.worktrees.worktree import Worktree
 from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.failpoints import Failpoint, failpoint_pair
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.leaf.process.env_markers import RUN_MARK, iter_marked_processes
+from holdfast.leaf.process.fd_marker import iter_processes_holding
 from holdfast.leaf.process.identity import kill_until_none_left
-from holdfast.leaf.process.marked import iter_marked_or_holding
 from holdfast.store.run import OwnedRun
 
 _LOCK_WAIT_S, _POLL_INTERVAL_S = 2.0, 0.05  # seconds
@@ -178,8 +179,14 @@ class EffectRunner:
             return
         _FAILPOINT_REPAIR.before()
         everybody = folders_of(self.repository.common_dir)[1:] if dropped else []
-        folders = filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())})
-        through = await rewrite_missing_objects(self.repository, folders)
+        through = True
+        for path in filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())}):
+            try:
+                through &= await rewrite_missing_objects(self.repository, path)
+            except GitKilled:
+                through = False
+            except HoldfastError:
+                pass  # missing, or unreadable for git: the step that needs it reports that
         for branch in [] if intact else own:
             with suppress(Denied, GitFailed, OSError):  # the step that needs it reports that
                 await self._reset_branch(trees[branch.task], branch)
@@ -312,7 +319,9 @@ async def _wait_for_unlock(effect: GitEffect, site: EffectSite) -> None:
 
 def fence(run_id: str, fd_marker: str | None = None) -> None:
     """Kill every process of an earlier session of this run, so that none writes while this session runs."""
-    left = kill_until_none_left(lambda: iter_marked_or_holding(RUN_MARK, run_id, fd_marker))
+    left = kill_until_none_left(
+        lambda: chain(iter_marked_processes(RUN_MARK, run_id), iter_processes_holding(fd_marker))
+    )
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(

@@ -56,7 +56,7 @@ async def observe(
 ) -> ObservedWorkspace:
     """Observe the branches and worktrees of a run, in three git calls whatever their number; with a listing, in one.
 
-    Branches that are where the run's own branch is are merged: only for others git is asked.
+    A branch at the commit of the run's own branch is merged: git is asked only about the others.
     """
     known = listing if listing is not None else await list_runs(repository, run_id)
     heads, main = known.branches.get(run_id, {}), f"refs/heads/{worktree_names(run_id).branch}"

@@ -13,9 +13,6 @@ from holdfast.leaf.process.proc import (
     PROCESS_NOT_VISIBLE,
     SIZE,
     THREADS,
-    NoProgram,
-    is_dead,
-    is_kernel_thread,
     pids,
     proc_dirs,
     read_at_once,
@@ -38,7 +35,7 @@ def remove_own_marks() -> None:
 def mark_of(pid: int, variable: str) -> str | None:
     """The value of an environment variable that a process started with; None without it."""
     start = f"{variable}=".encode()
-    inherited = environment_of(pid) or []
+    inherited = _environment(pid) or []
     return next((os.fsdecode(entry[len(start) :]) for entry in inherited if entry.startswith(start)), None)
 
 
@@ -58,7 +55,7 @@ def iter_marked_processes(
     for pid, inherited in _environments(pids() if candidates is None else candidates):
         if wanted in inherited:
             process = identify(pid)
-            if process is not None and wanted in (environment_of(pid) or ()):
+            if process is not None and wanted in (_environment(pid) or ()):
                 yield process
 
 
@@ -70,7 +67,7 @@ def is_unmarked_orphan(marks: Iterable[str], pid: int) -> bool:
     """
     with suppress(OSError):
         if os.getsid(pid) != os.getsid(0):
-            inherited, ours = environment_of(pid), environment_of(os.getpid())
+            inherited, ours = _environment(pid), _environment(os.getpid())
             prefixes = tuple(f"{mark}=".encode() for mark in marks)
             return (
                 inherited is not None
@@ -80,7 +77,7 @@ def is_unmarked_orphan(marks: Iterable[str], pid: int) -> bool:
     return False
 
 
-def environment_of(pid: int) -> list[bytes] | None:
+def _environment(pid: int) -> list[bytes] | None:
     """The environment that a process started with; None when it cannot be read."""
     return next((inherited for _, inherited in _environments([pid])), None)
 
@@ -94,30 +91,24 @@ def _environments(candidates: Iterable[int]) -> Iterator[tuple[int, list[bytes]]
     in_exec = []
     for pid in candidates:
         with suppress(*PROCESS_NOT_VISIBLE):
-            inherited = read_environment(pid)
+            inherited = _read_environment(pid)
             if inherited is not None:
                 yield pid, inherited
             else:
                 in_exec.append(pid)
-    yield from environments_after_exec(in_exec)
-
-
-def environments_after_exec(in_exec: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
-    """The environments of processes that were in an exec, each once it has one."""
-    waiting = [*in_exec]
     deadline = time.monotonic() + _EXEC_WAIT_S
-    while waiting and time.monotonic() < deadline:
+    while in_exec and time.monotonic() < deadline:
         time.sleep(_POLL_INTERVAL_S)
-        for pid in [*waiting]:
+        for pid in [*in_exec]:
             with suppress(*PROCESS_NOT_VISIBLE):
-                inherited = read_environment(pid)
+                inherited = _read_environment(pid)
                 if inherited is None:
                     continue
                 yield pid, inherited
-            waiting.remove(pid)
+            in_exec.remove(pid)
 
 
-def read_environment(pid: int) -> list[bytes] | None:
+def _read_environment(pid: int) -> list[bytes] | None:
     """The environment of a process; None during its exec. Raises one of `PROCESS_NOT_VISIBLE` when it is not visible.
 
     After the exec, the kernel has the addresses of code and environment. A process that shows no environment then has
@@ -131,10 +122,8 @@ def read_environment(pid: int) -> list[bytes] | None:
                     return content.split(b"\0")
                 exists = True
         fields = stat_fields(pid) if exists else None
-        if fields is None or is_dead(fields) or is_kernel_thread(fields):
-            raise NoProgram(f"process {pid} runs no program, and never will")
-        if fields[SIZE] == b"0" and int(fields[THREADS]) <= 1:
-            raise ProcessLookupError(f"process {pid} is exiting")
+        if fields is None or (fields[SIZE] == b"0" and int(fields[THREADS]) <= 1):
+            raise ProcessLookupError(f"there is no process {pid}, or it is a kernel thread")
         if fields[SIZE] != b"0" and b"0" in (fields[CODE_END], fields[ENVIRONMENT_END]):  # size 0: first thread exited
             return None
     return []

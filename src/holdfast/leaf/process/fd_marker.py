@@ -74,33 +74,20 @@ def iter_processes_holding(
 
     The descriptor is checked again after the process is identified, because its pid may have been reused in between.
     """
-    holder = holder_finder(path, mark)
-    if holder is None:
-        return
-    for pid in pids() if candidates is None else candidates:
-        process = holder(pid)
-        if process is not None:
-            yield process
-
-
-def holder_finder(path: str | None, mark: str | None = None) -> Callable[[int], ProcessIdentity | None] | None:
-    """A function that identifies a process by its pid if it holds the marker; None when there is no file."""
     file = _identify_file(path)
     if file is None:
-        return None
+        return
     offset = None if mark is None else _mark_offset(mark)
-    find = _write_only_descriptors if _links_show_access() else _descriptors
 
     def is_marker(info: _FdInfo) -> bool:
         return int(info[b"flags"], 8) & os.O_ACCMODE == os.O_WRONLY and offset in (None, int(info[b"pos"]))
 
-    def identify_holder(pid: int) -> ProcessIdentity | None:
-        if not _has_open(pid, file, is_marker, find):
-            return None
-        process = identify(pid)
-        return process if process is not None and _has_open(pid, file, is_marker) else None
-
-    return identify_holder
+    find = _write_only_descriptors if _links_show_access() else _descriptors
+    for pid in pids() if candidates is None else candidates:
+        if _has_open(pid, file, is_marker, find):
+            process = identify(pid)
+            if process is not None and _has_open(pid, file, is_marker):
+                yield process
 
 
 def is_open_in_any_process(path: str) -> bool:

@@ -14,7 +14,6 @@ CODE_END, ENVIRONMENT_END = 24, 48
 PROCESS_NOT_VISIBLE = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or another user's
 MAX_READS = 6  # of data that changes while it is read
 
-_KERNEL_THREAD_FLAG = 0x200000  # PF_KTHREAD
 _EXITING_FLAGS = 0x4 | 0x400  # PF_EXITING, PF_SIGNALED
 _DEAD_STATES = (b"Z", b"X")  # exited, and not reaped yet
 _SINGLE_THREAD_LINKS = 3  # link count of /proc/<pid>/task for one thread
@@ -25,17 +24,10 @@ _USUAL_ENVIRONMENT_BYTES = 64 * 1024
 _MAX_ENVIRONMENT_BYTES = 8 * 1024 * 1024  # the kernel accepts no longer environment
 
 
-class NoProgram(ProcessLookupError):
-    """A process is gone, is dead, or is a thread of the kernel: it has no environment and no open file, for good."""
-
-
-def pids(since: int = 0, rounds: int = MAX_READS) -> Iterator[int]:
-    """The pids of all processes that started at `since` or later, including those that appear during the scan.
-
-    A chain of processes that fork and exit is followed for so many rounds.
-    """
+def pids(since: int = 0) -> Iterator[int]:
+    """The pids of all processes that started at `since` or later, including those that appear during the scan."""
     seen: set[int] = set()
-    for _ in range(rounds):
+    for _ in range(MAX_READS):
         listed = _list_processes()
         new = sorted(listed.keys() - seen)
         if not new:
@@ -101,10 +93,6 @@ def read_at_once(path: str, max_bytes: int = _USUAL_ENVIRONMENT_BYTES) -> bytes:
 def is_dead(fields: list[bytes]) -> bool:
     """Whether a process has exited and is not reaped yet. False while any of its threads runs."""
     return fields[STATE] in _DEAD_STATES and int(fields[THREADS]) <= 1
-
-
-def is_kernel_thread(fields: list[bytes]) -> bool:
-    return bool(int(fields[FLAGS]) & _KERNEL_THREAD_FLAG)
 
 
 def is_dying(pid: int) -> bool:

@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--everywhere",
         action="store_true",
-        help="with --all, and a database that machines share: also the runs of everybody on all other machines",
+        help="with --all, and a database that machines share: also the runs of other users and machines",
     )
     parser.add_argument(
         "--timeout", type=float, default=STOP_TIMEOUT_S, metavar="SECONDS", help="how long to wait (default: 60)"

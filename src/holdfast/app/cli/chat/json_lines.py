@@ -5,7 +5,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from threading import Thread
 from typing import Any
@@ -58,7 +58,8 @@ class JsonChat:
 
     async def run(self, first: str | None = None) -> int:
         """Until `quit`, or the end of the input. Messages on their way are finished first. `first` is sent at once."""
-        before = None if self._is_new else _ended_session(self._client.state)
+        sessions = {} if self._is_new else self._client.state.sessions
+        ended_before = {sid for sid, session in sessions.items() if session.ended}
         if first is not None:
             self._start(json.dumps({"say": first}).encode())
         watching = [asyncio.ensure_future(part) for part in (self._events(), self._hints(), self._owners())]
@@ -75,13 +76,14 @@ class JsonChat:
                 task.cancel()
             await asyncio.gather(*watching, reading, return_exceptions=True)
             self._writer.close()
-        return await self._exit_code(before)
+        return await self._exit_code(ended_before)
 
-    async def _exit_code(self, before: Session | None) -> int:
+    async def _exit_code(self, ended_before: Collection[str]) -> int:
         """Of the session that ended last while this client was here, as for `holdfast wait`."""
         ended = _ended_session((await view_run(self._client.home, self._client.run_id)).state)
-        is_own = ended is not None and (before is None or ended.sid != before.sid)
-        return exit_code_for(ended.end_reason or "") if ended is not None and is_own else EXIT_OK
+        if ended is None or ended.sid in ended_before:
+            return EXIT_OK
+        return exit_code_for(ended.end_reason or "")
 
     async def _put(self, kind: str, value: object) -> None:
         await self._writer.write(msgspec.json.encode({kind: value}) + b"\n")

@@ -31,7 +31,7 @@ from holdfast.app.text.spans import Row, Span, paint_rows, row_text
 from holdfast.core.conversation.agent_commands import command_name
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.events import Event
-from holdfast.core.events.conversation import TurnEnded, TurnInterrupted, TurnStarted
+from holdfast.core.events.conversation import TurnEnded, TurnInterrupted
 from holdfast.core.log.codec import Line
 from holdfast.core.summary.limits import pause_text
 from holdfast.engine.queries.chats import chat_files
@@ -67,6 +67,7 @@ class ChatScreen:
         self._editing: Editing | None = None
         self._has_runner = False
         self._interrupted = False
+        self._turn: str | None = None  # the newest turn of the conversation that is typed to
         self._shown_request: str | None = None  # since the person typed something, and in this turn
         self._restarts = 0  # of runners that died with messages to deliver
         self._ended_blank = False
@@ -159,8 +160,9 @@ class ChatScreen:
             self._has_runner = self._client.has_runner
             await self._read_queue()
             await self._print([row for line in update.lines for row in self._transcript.rows(line, update.state)])
-            if _has_event(update, TurnStarted):
-                self._interrupted = False  # the next Ctrl-C is for this turn, not the second one of an earlier press
+            turn = self._client.conversation.turn
+            if turn is not None and turn.turn != self._turn:  # the next Ctrl-C is its first
+                self._interrupted, self._turn = False, turn.turn
             if _has_event(update, TurnEnded, TurnInterrupted):
                 self._restarts = 0
                 self._interrupted = False

@@ -43,10 +43,10 @@ def _task_accepted(state: RunState, _: Line, event: TaskAccepted) -> None:
 @on(IterationAccepted)
 def _iteration_accepted(state: RunState, _: Line, event: IterationAccepted) -> None:
     """The next iteration starts without the results of this one, and without a request that met a limit."""
-    for conversation_id, conversation in state.conversations.items():
-        if conversation.task == str(event.task_id) and conversation.limited:
-            close_request(state, conversation_id, conversation)
     task = _task(state, event.task_id)
+    worker = state.conversations.get(task.worker or "")
+    if task.worker is not None and worker is not None and worker.limited:
+        close_request(state, task.worker, worker)
     next_iteration(state, task)
     task.accepted += 1
     task.commit = task.tree = task.head = task.merging = task.unchecked = task.hook_refused = None
