@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
@@ -39,6 +40,15 @@ class Outcome(NamedTuple):
         (line,) = self.err.splitlines()
         assert line.startswith("holdfast: "), line
         return line.removeprefix("holdfast: ")
+
+
+class _Started(subprocess.Popen[bytes]):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:  # the test failed, and nobody would end it
+            self.kill()
+        super().__exit__(kind, error, traceback)
 
 
 class Program:
@@ -81,7 +91,7 @@ class Program:
         """Start it, its output in pipes. `unprivileged` obeys file modes, also when root runs the tests."""
         command = [sys.executable, "-P", *([UNPRIVILEGED] if unprivileged else []), "-m", "holdfast", *arguments]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, **{**pipes, "cwd": self.cwd, "env": self.environment(env), **how})
+        return _Started(command, **{**pipes, "cwd": self.cwd, "env": self.environment(env), **how})
 
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
         passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import select
 import signal
 import struct
 import subprocess
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.cli.program import Outcome, Program, assert_no_noise
+from tests.support.wait import PATIENCE
 
 EOF, CTRL_C = "\x04", "\x03"
 
@@ -61,7 +63,7 @@ class Conversation:
         """What it shows, up to and with these words."""
         shown = self._rest
         while words not in shown:
-            shown += os.read(self._fd, 65536).decode(errors="replace")
+            shown += _read(self._fd).decode(errors="replace")
         end = shown.index(words) + len(words)
         self._rest = shown[end:]
         return shown[:end]
@@ -98,11 +100,16 @@ def _take_the_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+def _read(fd: int) -> bytes:
+    assert select.select([fd], [], [], PATIENCE)[0], "the program shows nothing more, and does not end"
+    return os.read(fd, 65536)
+
+
 def _all_of(fd: int) -> str:
     data = b""
     while True:
         try:
-            piece = os.read(fd, 65536)
+            piece = _read(fd)
         except OSError:  # how a terminal says that its last user is gone
             return data.decode()
         if not piece:

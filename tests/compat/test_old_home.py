@@ -46,7 +46,8 @@ def old(warm: Nursery) -> Iterator[Stage]:
         ROOT.mkdir()  # fails if it exists: it is not ours
         UNPACKED.touch()
         with tarfile.open(ARCHIVE) as archive:
-            archive.extractall(ROOT, filter="tar")
+            archive.extraction_filter = tarfile.tar_filter if hasattr(tarfile, "tar_filter") else None
+            archive.extractall(ROOT)
         try:
             yield Stage(Program(str(HOME), str(REPO), warm), Project(str(ROOT)), str(ROOT), warm)
         finally:

@@ -14,6 +14,8 @@ _EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def test_examples_run_in_order(tmp_path: Path) -> None:
     repository = str(tmp_path / "example-repo")
     git(str(tmp_path), "init", "--quiet", repository)
+    git(repository, "config", "user.name", "Ada")
+    git(repository, "config", "user.email", "ada@example.org")
     git(repository, "commit", "--quiet", "--allow-empty", "--message", "Begin")
     program = "\n".join(_EXAMPLE.findall(PAGE.read_text()))
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,14 +1,15 @@
 """The line editor of a chat: Enter sends, Alt-Enter or a backslash starts a new line, Tab completes."""
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TextIO
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -16,6 +17,26 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from holdfast.app.cli.chat.completion import ChatCompleter
 
 MARK, CONTINUATION = "› ", "  "
+
+
+class Keyboard(Vt100Input):
+    """Waits for no keys while something is printed, but leaves the terminal as it is for the next ones.
+
+    prompt_toolkit returns the terminal to the kernel meanwhile, which would take a Ctrl-D for itself, and show keys.
+    """
+
+    _is_kept = False
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        self._is_kept = True
+        try:
+            yield
+        finally:
+            self._is_kept = False
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._is_kept else super().cooked_mode()
 
 
 def make_buffer(completer: ChatCompleter, accept: Callable[[Buffer], bool], history: InMemoryHistory) -> Buffer:

@@ -21,7 +21,7 @@ from prompt_toolkit.styles import Style
 from holdfast.app.cli.chat.client import MAX_RESTARTS, ChatClient, finish_sending
 from holdfast.app.cli.chat.commands import HELP, ChatCommands, Editing, Leave, error_rows, note
 from holdfast.app.cli.chat.completion import ChatCompleter
-from holdfast.app.cli.chat.editor import CONTINUATION, MARK, make_bindings, make_buffer, make_output
+from holdfast.app.cli.chat.editor import CONTINUATION, MARK, Keyboard, make_bindings, make_buffer, make_output
 from holdfast.app.cli.chat.text_editor import edit_in_terminal
 from holdfast.app.cli.chat.transcript import Transcript, agent_name
 from holdfast.app.cli.live.request_keys import DENY, RequestKeys
@@ -72,6 +72,7 @@ class ChatScreen:
         self._restarts = 0  # of runners that died with messages to deliver
         self._ended_blank = False
         self._printing = asyncio.Lock()
+        self._keyboard = Keyboard(sys.stdin)
         self._app = self._make_app()
 
     async def run(self, first: str | None = None) -> int:
@@ -210,8 +211,10 @@ class ChatScreen:
         if not rows:
             self._app.invalidate()
             return
-        async with self._printing, in_terminal():
-            self._write(rows)
+        async with self._printing:
+            with self._keyboard.kept():
+                async with in_terminal():
+                    self._write(rows)
 
     def _write(self, rows: Iterable[Row]) -> None:
         """Print rows with at most one blank line between them."""
@@ -245,6 +248,7 @@ class ChatScreen:
             layout=Layout(FloatContainer(body, [menu]), focused_element=editor),
             key_bindings=make_bindings(self._interrupt, self._quit),
             style=Style([("mark", "ansicyan bold")]),
+            input=self._keyboard,
             output=make_output(sys.stdout, uses_colour=uses_colour()),
             erase_when_done=True,
             min_redraw_interval=_MIN_TEXT_INTERVAL_S,
