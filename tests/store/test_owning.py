@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.leaf.errors import RunFenced, RunOwned
 from holdfast.leaf.process.identity import ProcessIdentity, identify, own_identity
+from holdfast.leaf.process.proc import is_dying
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import look_for_ever, own_once, own_until_killed
@@ -94,6 +95,21 @@ async def test_an_owner_that_is_dying_is_waited_for(home: str, store: FileStore)
             owner.hear()
             os.kill(owner.pid, signal.SIGKILL)
             assert await own_once_here(store) == 2 * turn + 2
+
+
+async def test_an_owner_that_dies_while_it_is_looked_at_is_not_told_of(
+    home: str, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing shows any more that it was dying."""
+    with child(own_until_killed, home) as owner:
+        owner.hear()
+
+        def ends_before_that(pid: int) -> bool:
+            owner.kill()
+            return is_dying(pid)
+
+        monkeypatch.setattr("holdfast.store.files.owner.is_dying", ends_before_that)
+        assert await own_once_here(store) == 2
 
 
 async def test_of_many_processes_one_owns(home: str, store: FileStore) -> None:

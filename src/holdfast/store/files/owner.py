@@ -125,7 +125,8 @@ def _read_record(fd: int) -> _Record:
 def _is_alive(holder: Holder) -> bool:
     if holder.host != socket.gethostname():
         return True  # on another machine, and the lock is held: we cannot check
-    return ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive() and not is_dying(holder.pid)
+    # In this order: one that ends in between is found dead, while of one that is gone nothing shows that it was dying.
+    return not is_dying(holder.pid) and ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive()
 
 
 def _explain(path: str, holder: Holder | None) -> str:

@@ -313,7 +313,8 @@ def now_s() -> float:
 
 
 def _is_dying_here(holder: Holder) -> bool:
-    return holder.machine == machine_id() and is_dying(holder.pid)
+    """Whether the holder is dying, or has died since its claim was read."""
+    return holder.machine == machine_id() and (is_dying(holder.pid) or is_proved_dead(holder))
 
 
 def _release_unused(client: Client, asked: Future[_Acquired | Holder], ttl_s: float) -> None:
