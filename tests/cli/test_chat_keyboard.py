@@ -1,4 +1,4 @@
-"""Keys that are typed in the moment in which something is printed."""
+"""Keys that are pressed while the chat prints."""
 
 import os
 import pty
@@ -14,12 +14,12 @@ def is_the_kernels(fd: int) -> bool:
     return bool(termios.tcgetattr(fd)[3] & (termios.ICANON | termios.ECHO))
 
 
-def test_terminal_is_left_to_the_kernel_for_other_programs_only() -> None:
+def test_terminal_stays_raw_while_the_chat_prints() -> None:
     ours, theirs = pty.openpty()
     with open(ours, "wb", buffering=0) as typed, open(theirs, encoding="utf-8") as stdin:
         keyboard = Keyboard(stdin)
         with keyboard.raw_mode():
-            with keyboard.kept(), keyboard.cooked_mode():
+            with keyboard.stay_raw(), keyboard.cooked_mode():
                 assert not is_the_kernels(theirs)
                 typed.write(CTRL_D)
             assert os.read(theirs, 1) == CTRL_D, "the kernel has not taken it for the end of the input"

@@ -94,7 +94,7 @@ class Summary(NamedTuple):
     `dollars` is None when no agent reported a cost; `estimate` is what others cost by a table of prices; `unpriced`
     counts the conversations of which neither is known.
     `needs` counts the decisions that wait for a person; `want` and `need` are kind and text of the first.
-    A run that was parked for another reason has that in `need`.
+    Of a parked run that needs no answer, `need` is the reason.
     `adopted` is the tool that began the work, with the path and the id of its session.
     `resumes_at` is when a provider's limit ends for which the run waits.
     """

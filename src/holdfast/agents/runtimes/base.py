@@ -14,19 +14,19 @@ def spawn_command(launch: Launch) -> SpawnCommand:
     strings = (*launch.command, *launch.environment, *launch.environment.values())
     if any("\0" in string for string in strings):  # NUL ends an argument
         raise BadInput(f"cannot start {launch.command[0]!r}: its arguments or variables contain a NUL character")
-    match launch.runtime.kind:  # most runs use one runtime: the others are not imported
+    match launch.runtime.kind:
         case "local":
             return local.spawn_command(launch)
         case "sandbox":
-            from holdfast.agents.runtimes import sandbox  # noqa: PLC0415 - as said
+            from holdfast.agents.runtimes import sandbox  # noqa: PLC0415 - most runs use one runtime
 
             return sandbox.spawn_command(launch)
         case "container":
-            from holdfast.agents.runtimes import container  # noqa: PLC0415 - as said
+            from holdfast.agents.runtimes import container  # noqa: PLC0415 - most runs use one runtime
 
             return container.spawn_command(launch)
         case "tmux":
-            from holdfast.agents.runtimes import tmux  # noqa: PLC0415 - as said
+            from holdfast.agents.runtimes import tmux  # noqa: PLC0415 - most runs use one runtime
 
             return tmux.spawn_command(launch)
 
@@ -34,6 +34,6 @@ def spawn_command(launch: Launch) -> SpawnCommand:
 def end_container(launch: Launch) -> None:
     """End the agent's container, if it has one. Call this when the spawned process is dead."""
     if launch.runtime.kind == "container":
-        from holdfast.agents.runtimes import container  # noqa: PLC0415 - as above
+        from holdfast.agents.runtimes import container  # noqa: PLC0415 - few agents are in one
 
         container.end_agent_container(launch)

@@ -70,7 +70,16 @@ GROUPS = {
     "programs": ("agent", "mcp", "worker"),
 }
 
-_ENDED_BY_PYTHON = ("agent", "chat", "demo", "selftest", "serve", "top", "watch", "worker")  # libraries, or threads
+_ENDED_BY_PYTHON = (
+    "agent",
+    "chat",
+    "demo",
+    "selftest",
+    "serve",
+    "top",
+    "watch",
+    "worker",
+)  # their libraries and threads clean up
 
 _HELP = """\
 holdfast runs coding agents on a git repository and survives every crash.

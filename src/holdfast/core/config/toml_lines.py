@@ -123,7 +123,7 @@ class _Scanner:
         self._skip(_BLANK)
         if not quoted:
             return word
-        import tomllib  # noqa: PLC0415 - as above
+        import tomllib  # noqa: PLC0415 - slow to import
 
         return next(iter(tomllib.loads(f"{word} = 0")))
 

@@ -20,7 +20,7 @@ SUBMODULES = "changes inside submodules"
 _MAX_NAMED = 20  # files or commits in a message
 
 
-class _Checked(NamedTuple):
+class _CheckResults(NamedTuple):
     ran: int
     failed: list[str]  # which passed on the untouched base
     excused: list[str]  # which failed there, too
@@ -82,7 +82,7 @@ class TaskChecks:
         checked = await self._run_commands(task_id, Capture(tree, commit))
         await self._append(_finished(task_id, checked, tree))
 
-    async def _run_commands(self, task_id: str, captured: Capture) -> _Checked:
+    async def _run_commands(self, task_id: str, captured: Capture) -> _CheckResults:
         workspace = self._workspace
         place = CheckPlace.of(workspace, task_id, self._config.runtime_for_task(self._task(task_id).wants))
         validate = self._config.workflow.validate
@@ -99,7 +99,7 @@ class TaskChecks:
 
         outcomes = await run_validators(commands, place, done)
         failed = [outcome.name for outcome in outcomes if not outcome.passed]
-        return _Checked(
+        return _CheckResults(
             len(commands),
             [name for name in failed if name not in excused],
             [name for name in failed if name in excused],
@@ -175,7 +175,7 @@ def _join_limited(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
-def _finished(task_id: str, checked: _Checked, tree: str) -> ValidationFinished:
+def _finished(task_id: str, checked: _CheckResults, tree: str) -> ValidationFinished:
     return ValidationFinished(
         task_id=task_id,
         passed=not checked.failed,

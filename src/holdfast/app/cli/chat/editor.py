@@ -20,23 +20,24 @@ MARK, CONTINUATION = "› ", "  "
 
 
 class Keyboard(Vt100Input):
-    """Waits for no keys while something is printed, but leaves the terminal as it is for the next ones.
+    """Can keep the terminal in raw mode while the chat prints above its editor.
 
-    prompt_toolkit returns the terminal to the kernel meanwhile, which would take a Ctrl-D for itself, and show keys.
+    prompt_toolkit switches to cooked mode for that. The kernel would then show the keys that are pressed meanwhile, and
+    take a Ctrl-D for the end of the input: the chat would never see it.
     """
 
-    _is_kept = False
+    _stays_raw = False
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        self._is_kept = True
+    def stay_raw(self) -> Iterator[None]:
+        self._stays_raw = True
         try:
             yield
         finally:
-            self._is_kept = False
+            self._stays_raw = False
 
     def cooked_mode(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._is_kept else super().cooked_mode()
+        return nullcontext() if self._stays_raw else super().cooked_mode()
 
 
 def make_buffer(completer: ChatCompleter, accept: Callable[[Buffer], bool], history: InMemoryHistory) -> Buffer:

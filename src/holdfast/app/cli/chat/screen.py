@@ -212,7 +212,7 @@ class ChatScreen:
             self._app.invalidate()
             return
         async with self._printing:
-            with self._keyboard.kept():
+            with self._keyboard.stay_raw():
                 async with in_terminal():
                     self._write(rows)
 

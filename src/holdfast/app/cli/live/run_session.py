@@ -136,10 +136,10 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-class Beginning(NamedTuple):
-    """How a session begins: by a function that chooses, and by the same choice as options for a detached runner.
+class SessionChoice(NamedTuple):
+    """How a session continues: a function that chooses, and the same choice as options for a detached runner.
 
-    A caller that has read the log gives the run's state.
+    `state` is the run's, if the caller has read the log already.
     """
 
     choose: Chooser
@@ -148,7 +148,7 @@ class Beginning(NamedTuple):
 
 
 def run_and_show(
-    home: Home, run_id: str, beginning: Beginning, flags: Mapping[str, Any], options: argparse.Namespace
+    home: Home, run_id: str, choice: SessionChoice, flags: Mapping[str, Any], options: argparse.Namespace
 ) -> int:
     """Run a session and show it."""
     redact_stderr()
@@ -156,17 +156,17 @@ def run_and_show(
         OutputStyle.JSON,
         OutputStyle.QUIET,
     ):  # otherwise the log shows the warning
-        warning = asyncio.run(cost_cap_warning(home, run_id, flags, beginning.state))
+        warning = asyncio.run(cost_cap_warning(home, run_id, flags, choice.state))
         warn([warning] if warning is not None else [])
     if options.detach:
-        pid = asyncio.run(start_detached(home, run_id, *_flag_options(flags), *beginning.runner_options))
+        pid = asyncio.run(start_detached(home, run_id, *_flag_options(flags), *choice.runner_options))
         _print_result(
             options,
             {"run": run_id, "pid": pid},
             f"{run_id} started (pid {pid}); watch it with: holdfast attach {run_id}",
         )
         return EXIT_OK
-    ended = asyncio.run(_run_and_watch(home, run_id, beginning.choose, dict(flags), options))
+    ended = asyncio.run(_run_and_watch(home, run_id, choice.choose, dict(flags), options))
     is_unchanged = ended.reason == EndReason.ALL_DONE and asyncio.run(_has_no_commit(home, run_id))
     text = f"{paint('done', 'green')}, nothing was changed" if is_unchanged else _end_message(run_id, ended)
     _print_result(options, {"run": run_id, "ended": ended.reason, "detail": ended.detail}, text)

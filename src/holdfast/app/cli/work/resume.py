@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.on_issue import add_on_issue, ask_choice, ask_line, is_terminal, print_choice_warning
-from holdfast.app.cli.live.run_session import Beginning, add_options, flags_from_options, run_and_show
+from holdfast.app.cli.live.run_session import SessionChoice, add_options, flags_from_options, run_and_show
 from holdfast.app.cli.named_run import print_chosen
 from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.core.decide.analysis import Analysis
@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
         return chosen if chosen is not None else _given_choice(analysis.decision, settings, options)
 
     return run_and_show(
-        home, run_id, Beginning(choose, runner_options, view.state), flags_from_options(options), options
+        home, run_id, SessionChoice(choose, runner_options, view.state), flags_from_options(options), options
     )
 
 

@@ -8,7 +8,7 @@ import time
 
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.cluster import submit_and_show
-from holdfast.app.cli.live.run_session import Beginning, add_options, flags_from_options, run_and_show
+from holdfast.app.cli.live.run_session import SessionChoice, add_options, flags_from_options, run_and_show
 from holdfast.app.cli.work.uncommitted import warn_of_changes
 from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.engine.commands.create import RunRequest, check_task_list, prepare_run
@@ -103,7 +103,7 @@ def run(arguments: list[str]) -> int:
         flags = {}
     if engine is not None:
         return submit_and_show(home, run_id, options, engine=engine)
-    return run_and_show(home, run_id, Beginning(lambda _: None), flags, options)
+    return run_and_show(home, run_id, SessionChoice(lambda _: None), flags, options)
 
 
 def _check_placement(home: Home, options: argparse.Namespace) -> "EngineAddress | None":

@@ -24,7 +24,7 @@ _COLUMNS: dict[Attention, Column] = {
 class RunRow(msgspec.Struct, frozen=True):
     """A run in a list. `want` and `need` are kind and text of the first of its `needs`; unknown costs are null.
 
-    Of a parked run without needs, `need` is the reason. `adopted`: the tool that began it.
+    Of a parked run that needs no answer, `need` is the reason. `adopted`: the tool that began it.
     `resumes_at`: when a run that waits for time gets a prompt again.
     """
 
