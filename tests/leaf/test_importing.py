@@ -1,30 +1,18 @@
-"""Quicker imports load the same."""
+import gc
 
-import subprocess
-import sys
+import pytest
 
-_IMPORT = """\
-import sys
-from holdfast.leaf.importing import import_msgspec
-import_msgspec()
-assert "msgspec" in sys.modules
-assert "typing_extensions" not in sys.modules
-import typing, msgspec
-class Wanted(typing.TypedDict):
-    name: typing.Required[str]
-    size: typing.NotRequired[typing.Annotated[int, msgspec.Meta(ge=0)]]
-assert msgspec.convert({"name": "x"}, Wanted) == {"name": "x"}
-for wrong in ({}, {"name": "x", "size": -1}):
-    try:
-        msgspec.convert(wrong, Wanted)
-    except msgspec.ValidationError:
-        continue
-    raise AssertionError(wrong)
-import typing_extensions
-import_msgspec()
-"""
+from holdfast.leaf.importing import NoCollection
 
 
-def test_msgspec_does_without_a_package_that_loads_slowly() -> None:
-    done = subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_garbage_is_collected_again_after_a_failed_import() -> None:
+    with pytest.raises(ModuleNotFoundError), NoCollection():
+        __import__("no_such_module_of_holdfast")
+    assert gc.isenabled()
+    gc.unfreeze()
+
+
+def test_no_garbage_is_collected_while_modules_are_loaded() -> None:
+    with NoCollection():
+        assert not gc.isenabled()
+    gc.unfreeze()

@@ -148,11 +148,11 @@ async def _take_in_for_ever(report: Report, home: str) -> None:
                 report(message.id)
 
 
-def own_until_killed(report: Report, home: str, memory: int = 0) -> None:
+def own_until_killed(report: Report, address: str, memory: int = 0) -> None:
     """The more memory it has to give back, the longer it takes to die, and holds the lock all the while."""
 
     async def own() -> None:
-        async with FileStore(home).own(RUN) as lease:
+        async with store_at(address).own(RUN) as lease:
             held = b"x" * memory
             report(f"{os.getpid()} {lease.epoch} {len(held)}")
             await asyncio.Event().wait()

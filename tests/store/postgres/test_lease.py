@@ -7,15 +7,19 @@ import asyncpg
 import pytest
 
 from holdfast.leaf.errors import BadInput, RunFenced, RunOwned
+from holdfast.leaf.process.proc import is_dying
 from holdfast.store.base import Head, Snapshot
 from holdfast.store.postgres.client import Client
 from holdfast.store.postgres.lease import TTL_VARIABLE, HeldLease, _Acquired, now_s
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.run import open_run
+from tests.support.children import own_until_killed
 from tests.support.events import START, numbered
 from tests.support.opened_run import StoreSession
 from tests.support.postgres import PostgresServer
+from tests.support.processes import child
 from tests.support.run_files import RUN
+from tests.support.stores import database_address
 from tests.support.wait import PATIENCE
 
 
@@ -55,6 +59,22 @@ async def test_lease_is_renewed_for_as_long_as_its_holder_lives(store: PostgresS
                 assert not lease.is_lost
                 await asyncio.sleep(0.01)
     assert await store.holder(RUN) is None
+
+
+async def test_a_holder_that_dies_while_its_claim_is_looked_at_is_not_told_of(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing shows any more that it was dying."""
+    with child(own_until_killed, database_address(store._url, store.home)) as owner:
+        owner.hear()
+
+        def ends_before_that(pid: int) -> bool:
+            owner.kill()
+            return is_dying(pid)
+
+        monkeypatch.setattr("holdfast.store.postgres.lease.is_dying", ends_before_that)
+        async with store.own(RUN) as lease:
+            assert lease.epoch == 2
 
 
 async def test_old_holder_is_told_and_nothing_that_it_does_lands(store: PostgresStore) -> None:

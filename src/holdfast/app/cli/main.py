@@ -9,7 +9,7 @@ import sys
 
 from holdfast import __version__
 from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, HoldfastError
-from holdfast.leaf.importing import NoCollection, import_msgspec
+from holdfast.leaf.importing import NoCollection
 
 COMMANDS = {
     "run": "run coding agents on a repository",
@@ -188,8 +188,6 @@ def _dispatch(arguments: list[str]) -> int:
         return EXIT_OK
     _restore_sigchld()
     with NoCollection():
-        if name != "ls":
-            import_msgspec()
         module = __import__(module_of(name), fromlist=["run"])
     try:
         code: int = module.run(rest)
